@@ -65,7 +65,7 @@ Status take_class_table(const IngestOptions& options, SourceListing& listing) {
   return {};
 }
 
-// Classes that are named by numbers that differ from their labels: a model trained with the numbers would confuse classes.
+// Warns about classes whose names are numbers other than their labels: a model trained with the numbers would confuse classes.
 void warn_of_other_numbers(const SourceListing& listing, std::vector<std::string>& warnings) {
   const std::vector<std::string>& names = listing.classes;
   int64_t number = 0;
@@ -90,7 +90,7 @@ void warn_of_other_numbers(const SourceListing& listing, std::vector<std::string
   }
 }
 
-// Class names are UTF-8 in the dataset: two that differ only in other bytes would be the same name there.
+// Class names are UTF-8 in the dataset, so two names that differ only in other bytes would be equal there.
 Status check_class_names(const std::vector<std::string>& classes) {
   std::map<std::string, const std::string*> by_stored_name;
   for (const std::string& name : classes) {
@@ -135,11 +135,11 @@ void warn_of_case(const SourceListing& listing, std::vector<std::string>& warnin
                             "; if they are the same class, give them the same name"));
 }
 
-/// How often names, taken for lists such as "cat,sea", have the same parts.
+/// Whether names look like lists such as "cat,sea": how often they have the same parts.
 struct JoinedNames {
   size_t names = 0, joined = 0;
   std::string example = {};
-  std::map<std::string, size_t> parts = {};  // in how many names each is
+  std::map<std::string, size_t> parts = {};  // the number of names that contain each part
 
   JoinedNames(const std::vector<std::string>& all, char separator) : names(all.size()) {
     for (const std::string& name : all) {
@@ -156,7 +156,7 @@ struct JoinedNames {
   }
 };
 
-/// Fields of labels without any, or whose labels are lists that the format does not take for lists.
+/// Warns about fields of labels that have no label, or that have labels that look like lists but are not read as lists.
 void warn_of_labels(const SourceListing& listing, std::vector<std::string>& warnings) {
   for (size_t f = 0; f < listing.fields.size(); ++f) {
     const data::Field& field = listing.fields[f];
@@ -173,7 +173,7 @@ void warn_of_labels(const SourceListing& listing, std::vector<std::string>& warn
     std::vector<std::string> names;
     names.reserve(used.size());
     for (const int64_t label : used) names.push_back(listing.classes[static_cast<size_t>(label)]);
-    // Names may have words in common, so that there must be many more of them.
+    // Names may have words in common, so lists with blanks need twice as many names per part.
     for (const auto& [separator, what, names_a_part] :
          {std::tuple{',', "commas", size_t{1}}, std::tuple{' ', "blanks", size_t{2}}}) {
       const JoinedNames joined(names, separator);
@@ -186,8 +186,8 @@ void warn_of_labels(const SourceListing& listing, std::vector<std::string>& warn
   }
 }
 
-/// Fields whose labels share the list of classes, where one lacks a class that another has: a model of either has an output for
-/// each of the list.
+/// Warns if fields share the list of classes but one lacks a class of another: a model of either field has an output for every
+/// class of the list.
 void warn_of_shared_classes(const SourceListing& listing, std::vector<std::string>& warnings) {
   struct Use {
     std::string field;
@@ -227,7 +227,7 @@ void warn_of_shared_classes(const SourceListing& listing, std::vector<std::strin
       "model of one of them, ingest that one alone"));
 }
 
-/// An entry's path below its class's folder, without ending.
+/// An entry's path without the folder of its class and without its ending.
 std::string stem_of(const SourceEntry& entry, const std::string& folder) {
   std::string stem;
   for (const std::string& part : split(entry.path, '/'))
@@ -235,8 +235,8 @@ std::string stem_of(const SourceEntry& entry, const std::string& folder) {
   return stem.substr(0, stem.rfind('.'));
 }
 
-/// Entries of two folders whose names differ only in what all names of one end with, as CamVid's masks in _L; empty if there are
-/// others.
+/// Pairs of entries of two folders whose names differ only in an ending that all names of one folder have, like _L of CamVid's
+/// masks. Empty if there are other entries.
 using Pairs = std::vector<std::array<const SourceEntry*, 2>>;
 
 Pairs pairs_of_folders(const SourceListing& listing) {
@@ -266,7 +266,7 @@ Pairs pairs_of_folders(const SourceListing& listing) {
   return pairs;
 }
 
-/// The number of colours of an image, at most `most` + 1, and its size; nothing if it cannot be decoded, or is too large.
+/// The number of colours of an image, at most `most` + 1, and its size; nullopt if it can't be decoded or is too large.
 struct Colours {
   size_t count = 0;
   int width = 0, height = 0;
@@ -286,7 +286,7 @@ std::optional<Colours> colours_of(const IngestOptions& options, const data::Sour
   return Colours{colours.size(), info->width, info->height};
 }
 
-/// kMisuse for two folders of the same names and sizes, where the images of one have few colours: these are images and masks.
+/// kMisuse if two folders have images of the same names and sizes and those of one have few colours: they are images and masks.
 Status check_are_no_masks(const IngestOptions& options, const data::Source& source,
                           const SourceListing& listing) {
   constexpr size_t kLooked = 4;  // pairs
@@ -315,7 +315,7 @@ Status check_are_no_masks(const IngestOptions& options, const data::Source& sour
   return {};
 }
 
-/// "NA" or "null" may be a class (Namibia) or a cell without a value, which pandas makes of it.
+/// Warns about a class such as "NA" or "null": it may be a real class (Namibia), or what pandas writes for a missing value.
 void warn_of_no_value(const SourceListing& listing, std::vector<std::string>& warnings) {
   if (listing.tokens > 0 || listing.classes_are_folders) return;
   constexpr std::array<std::string_view, 7> kNoValue = {"NA", "N/A", "n/a", "#N/A", "NULL", "null", "None"};

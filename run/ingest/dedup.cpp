@@ -14,7 +14,7 @@ namespace dlpipe::ingest {
 
 namespace {
 
-/// The look of one file as the ingest would store it, before --resize-max; unknown if it can't be read.
+/// Computes the look of a file as the ingest would store it, before --resize-max; the look is unknown if it can't be read.
 class EntryLooks {
  public:
   EntryLooks(const IngestOptions& options, const data::Source& source)

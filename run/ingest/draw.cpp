@@ -27,12 +27,12 @@ void sort_by_draw(std::vector<size_t>& samples, std::span<const std::string_view
   for (size_t i = 0; i < samples.size(); ++i) samples[i] = std::get<2>(draws[i]);
 }
 
-/// What goes to one split as a whole: a sample, or a group. Columns of a table.
+/// The units that go to one split as a whole: samples, or groups. Columns of a table.
 struct Units {
-  std::vector<std::string_view> names;  // the first one of its samples'
-  std::vector<int64_t> classes;         // the most frequent one
+  std::vector<std::string_view> names;  // the first of its samples' names
+  std::vector<int64_t> classes;         // the most frequent class
   std::vector<size_t> sizes;            // in samples
-  std::vector<size_t> of_sample;        // by the sample's place in `taken`
+  std::vector<size_t> of_sample;        // the unit, by the sample's place in `taken`
 };
 
 Units units_of(const SampleDraw& draw, const std::vector<size_t>& taken) {
@@ -57,7 +57,7 @@ Units units_of(const SampleDraw& draw, const std::vector<size_t>& taken) {
     }
   }
   std::unordered_map<size_t, size_t> most;
-  for (const auto& [of, count] : counts) {  // of equally frequent classes the smaller one
+  for (const auto& [of, count] : counts) {  // the smallest of equally frequent classes
     if (count <= most[of.first]) continue;
     most[of.first] = count;
     units.classes[of.first] = of.second;
@@ -75,7 +75,7 @@ std::vector<size_t> within_limit(const SampleDraw& draw) {
   return taken;
 }
 
-/// Where the part of each split ends in a class of this many samples.
+/// The end of each split's part in a class of `samples` samples.
 std::vector<size_t> ends_in_class(const std::vector<double>& split, size_t samples) {
   std::vector<size_t> ends;
   double before = 0;
@@ -92,7 +92,8 @@ size_t count_in_class(const std::vector<double>& split, size_t s, size_t samples
   return ends[s] - (s > 0 ? ends[s - 1] : 0);
 }
 
-/// The fractions, in hundredths, nearest to `split` that give each split a sample of a class of so many; "" if there are none.
+/// The fractions nearest to `split`, in hundredths, that give each split a sample of a class of `samples` samples; "" if none
+/// do.
 std::string parts_that_would_do(const std::vector<double>& split, size_t samples) {
   constexpr double kHundred = 100;
   if (samples < split.size()) return "";
@@ -118,7 +119,7 @@ std::string parts_that_would_do(const std::vector<double>& split, size_t samples
   return text;
 }
 
-/// Why a split gets no sample, with classes: each of them is too small.
+/// Why split `s` gets no sample: each class is too small.
 std::string too_small_classes(const std::vector<double>& split, size_t s, size_t largest) {
   constexpr size_t kFar = 100'000;  // no longer useful advice
   size_t enough = largest + 1;
@@ -157,7 +158,7 @@ Result<std::vector<std::optional<size_t>>> draw_samples(const SampleDraw& draw) 
     largest = std::max(largest, samples);
     const std::vector<size_t> ends = ends_in_class(draw.split, samples);
     for (const size_t unit : own) {
-      while (2 * before + units.sizes[unit] > 2 * ends[s]) ++s;  // it goes where its middle is
+      while (2 * before + units.sizes[unit] > 2 * ends[s]) ++s;  // the split that contains its middle
       split_of[unit] = s;
       counts[s] += units.sizes[unit];
       before += units.sizes[unit];
@@ -181,7 +182,7 @@ Result<std::vector<size_t>> draw_folds(const SampleDraw& draw, size_t folds) {
   std::vector<size_t> order(units.names.size());
   std::iota(order.begin(), order.end(), size_t{0});
   sort_by_draw(order, units.names, draw.seed);
-  // Large ones first, as there is still room to make up for them.
+  // Large units come first, because smaller ones can still balance them.
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return units.sizes[a] > units.sizes[b]; });
   std::map<int64_t, std::vector<size_t>> of_class;

@@ -1,4 +1,4 @@
-// The plan of an ingest: groups, splits and folds, the schema, the space; freeze() takes them in order.
+// The plan of an ingest: groups, splits and folds, the schema, the space. freeze() calls the steps in order.
 
 #include "run/ingest/freeze.h"
 
@@ -40,7 +40,7 @@ using data::SourceListing;
 constexpr size_t kLooked = 16;
 constexpr size_t kNotKnown = 255;
 
-/// The numbers in the first masks of field `f`, and in how many.
+/// The numbers in the first masks of a field, and the number of these masks.
 struct Seen {
   std::bitset<256> numbers;
   size_t masks = 0;
@@ -68,8 +68,8 @@ Seen look(const data::Source& source, size_t f, const std::vector<FrozenSplit>& 
   return seen;
 }
 
-/// A warning for each field of masks whose first files contain only 0 and 255: drawn for viewing, while 255 usually means
-/// "unknown". `fields` are those after image, label and path. Reads a few masks; unreadable ones are skipped.
+/// A warning for each field of masks whose first files contain only 0 and 255: such masks are made for viewing, but 255 usually
+/// means "unknown". `fields` are those after image, label and path. Reads a few masks; unreadable ones are skipped.
 std::vector<std::string> warnings_of_masks(const data::Source& source, const std::vector<data::Field>& fields,
                                            const std::vector<FrozenSplit>& splits) {
   std::vector<std::string> warnings;
@@ -87,7 +87,7 @@ std::vector<std::string> warnings_of_masks(const data::Source& source, const std
   return warnings;
 }
 
-/// The number of each entry's group, by --group; -1: its value is empty. None without --group.
+/// The number of each entry's group, by --group; -1 if its value is empty. Empty without --group.
 Result<std::vector<int64_t>> groups_of(const IngestOptions& options, const SourceListing& listing) {
   std::vector<int64_t> groups;
   if (options.group.empty()) return groups;
@@ -112,7 +112,7 @@ Result<std::vector<int64_t>> groups_of(const IngestOptions& options, const Sourc
   return groups;
 }
 
-/// kMisuse for a group in two of the source's own splits or folds, and for --group where there are no splits and no folds at all.
+/// kMisuse if a group is in two of the source's own splits or folds, or if there are no splits and no folds at all.
 Status check_groups_of_source(const IngestOptions& options, const SourceListing& listing,
                               const std::vector<int64_t>& groups) {
   if (options.group.empty()) return {};
@@ -165,7 +165,7 @@ Status limit_entries(const IngestOptions& options, SourceListing& listing) {
   return {};
 }
 
-/// The groups that --split and --folds keep together: of --group, joined with the alike images of --dedup group.
+/// The groups that --split and --folds keep together: those of --group, joined with the alike images of --dedup group.
 Result<std::vector<int64_t>> joined_groups(const IngestOptions& options, const SourceListing& listing,
                                            const AlikeEntries& alike) {
   DLPIPE_ASSIGN_OR_RETURN(std::vector<int64_t> groups, groups_of(options, listing));
@@ -210,7 +210,7 @@ Status draw_splits(const IngestOptions& options, SourceListing& listing, const s
   return {};
 }
 
-/// Warns about classes with all samples in one fold: the run that leaves it out does not learn them.
+/// Warns about classes with all samples in one fold: the run that validates on that fold does not learn them.
 void warn_of_classes_in_one_fold(const SourceListing& listing, std::span<const size_t> folds,
                                  std::span<const size_t> places, FrozenList& list) {
   constexpr int64_t kSeveral = -1;
@@ -231,7 +231,7 @@ void warn_of_classes_in_one_fold(const SourceListing& listing, std::span<const s
                                    "; the run that leaves it out does not learn them"));
 }
 
-/// Adds the field `fold` to `listing`, 1 to options.folds.
+/// Adds the field `fold` to `listing`, with values from 1 to options.folds.
 Status add_folds(const IngestOptions& options, SourceListing& listing, const std::vector<int64_t>& groups,
                  FrozenList& list) {
   if (options.folds == 0) return {};
@@ -271,8 +271,8 @@ Status check_any_entry(const IngestOptions& options, const SourceListing& listin
                 concat("[ingest] there is nothing to ingest in ", sources_text(options), notes));
 }
 
-// These names become file names, and the list of skipped files ends them at a zero byte. (Classes are texts: export chooses
-// names for their folders.)
+// Entries' names become file names, and in the list of skipped files a zero byte ends a name. (Class names may be any text,
+// because export chooses the names of their folders.)
 Status check_names(const SourceListing& listing) {
   for (const SourceEntry& entry : listing.entries) {
     if (entry.path.find('\0') != std::string::npos)
@@ -283,7 +283,7 @@ Status check_names(const SourceListing& listing) {
   return {};
 }
 
-// Both SRC and --split define splits.
+// kMisuse if both SRC and --split define splits.
 Status check_split_once(const IngestOptions& options, const SourceListing& listing) {
   if (options.split.empty() || listing.entries.front().split.empty()) return {};
   std::set<std::string> own;
@@ -293,7 +293,7 @@ Status check_split_once(const IngestOptions& options, const SourceListing& listi
                 "; leave out --split, or ingest only one of them with it");
 }
 
-// A split's metrics say nothing about the classes that it has no sample of.
+// Metrics on a split say nothing about classes without a sample in it.
 void warn_of_missing_classes(const IngestOptions& options, FrozenList& list) {
   if (list.splits.size() < 2 || list.schema.fields.front().kind != data::FieldKind::kImage) return;
   const size_t classes = list.schema.classes.size();
@@ -320,7 +320,7 @@ void warn_of_missing_classes(const IngestOptions& options, FrozenList& list) {
   }
 }
 
-// Each class is rounded to whole samples, so with many small classes, splits have another size than requested.
+// Each class is divided into whole samples, so with many small classes the sizes of splits differ from those requested.
 void warn_of_shares(const IngestOptions& options, FrozenList& list) {
   constexpr double kMuch = 1.0 / 3;  // of the share
   size_t total = 0;
@@ -336,7 +336,7 @@ void warn_of_shares(const IngestOptions& options, FrozenList& list) {
   }
 }
 
-// The splits that --limit left without a file.
+// Warns about splits that --limit left without a file.
 void warn_of_lost_splits(const std::set<std::string>& before, FrozenList& list) {
   for (const std::string& name : before) {
     const bool is_there = std::any_of(list.splits.begin(), list.splits.end(),
@@ -360,8 +360,8 @@ std::vector<FrozenSplit> make_splits(SourceListing& listing) {
   return splits;
 }
 
-// SRC, or the folder that it is in; "" for several, whose links are absolute. The root is stored in JSON, which can't represent
-// paths that are not UTF-8.
+// SRC if it is a folder, else the folder that contains it; "" for several sources, which get absolute links. "" also for a path
+// that is not UTF-8, because JSON can't represent it.
 std::string root_of_links(const IngestOptions& options) {
   namespace fs = std::filesystem;
   if (options.sources.size() != 1) return {};
@@ -407,7 +407,7 @@ Status check_can_be_linked(const IngestOptions& options, const data::Source& sou
       if (!entry.problem.empty()) continue;
       Status status = source.where(entry).status();
       if (status.ok()) return status;
-      const std::string advice = options.late_checksums  // by training, which has no --store
+      const std::string advice = options.late_checksums  // called by training, which has no --store
                                      ? concat("`dlpipe ingest ", shell_word(options.sources.front()),
                                               " DST` makes a dataset from it that can be trained on")
                                      : "leave --store link out";
@@ -417,7 +417,7 @@ Status check_can_be_linked(const IngestOptions& options, const data::Source& sou
   return {};
 }
 
-// Bytes that one file will take in its record, from its header.
+// Estimates the bytes of a file in its record from the file's header.
 double estimate_record(const IngestOptions& options, std::span<const std::byte> bytes) {
   const auto info = data::probe_image(bytes);
   if (!info.ok() || !data::check_pixels(*info, options.max_pixels).ok())
@@ -461,7 +461,7 @@ double estimate_stored_ratio(const IngestOptions& options, const data::Source& s
       if (!split.entries[i].problem.empty()) continue;
       if (split.entries[i].size_bytes > data::kMostImageBytes) continue;  // it will be skipped
       const auto bytes = source.read(split.entries[i]);
-      if (!bytes.ok() || bytes->empty()) continue;  // errors in it are found when it is processed
+      if (!bytes.ok() || bytes->empty()) continue;  // errors are reported when it is processed
       file_bytes += static_cast<double>(bytes->size());
       record_bytes += estimate_record(options, *bytes);
     }
@@ -521,7 +521,7 @@ Result<FrozenList> freeze(const IngestOptions& options, const data::Source& sour
   return list;
 }
 
-// Below 8 KB too much of a value's pages would be unused.
+// Records below 8 KB share a value, because otherwise too much of each value's pages would be unused.
 int64_t records_per_value(double record_bytes) {
   constexpr double kSmallRecord = 8192;
   constexpr double kPackedValue = 65536;
@@ -535,7 +535,7 @@ Status check_free_space(const std::string& destination, uint64_t needed_bytes) {
     return status_from_errno("ingest", concat("cannot stat ", directory), errno);
   const uint64_t free_bytes = uint64_t{disk.f_bavail} * disk.f_frsize;
   if (free_bytes >= needed_bytes) return {};
-  // If both are rounded to the same number, shows the difference.
+  // If both are rounded to the same number, the message also has the difference.
   const std::string needed = human_bytes(needed_bytes);
   const std::string missing =
       needed == human_bytes(free_bytes) ? concat(" (", needed_bytes - free_bytes, " bytes too few)") : "";

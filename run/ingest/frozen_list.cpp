@@ -187,7 +187,7 @@ std::vector<uint64_t> FrozenList::borders(const FrozenSplit& split, uint64_t com
 
 std::string source_hash(const FrozenList& list) {
   std::string text;
-  std::vector<bool> is_mask;  // of the fields behind image, label and path
+  std::vector<bool> is_mask;  // of the fields after image, label and path
   for (size_t i = kOwnFields; i < list.schema.fields.size(); ++i)
     is_mask.push_back(list.schema.fields[i].kind == data::FieldKind::kMask);
   for (const std::string& name : list.schema.classes) text += escaped(name) + '\n';
@@ -262,7 +262,7 @@ class SourceComparison {
  private:
   static constexpr int64_t kUnknown = -2;  // a class that the list doesn't have
 
-  // The list has class names as in a dataset, where bytes that are not UTF-8 are replaced.
+  // The list has class names as they are in a dataset, where bytes that are not UTF-8 are replaced.
   static std::string stored_name(const std::string& name) {
     const auto again = Json::parse(Json(name).dump());
     return again.ok() ? again->as_string() : name;
@@ -272,7 +272,7 @@ class SourceComparison {
                   concat("[ingest] ", what, " since this ingest began; restore it, or remove ",
                          printable(Paths(options_.destination).partial), " and ingest again"));
   }
-  /// Of the source: not the one that --folds adds.
+  /// The list's fields that come from the source, without the one that --folds adds.
   std::span<const data::Field> fields() const {
     const std::span<const data::Field> all = list_.schema.fields;
     const size_t added = kOwnFields + (options_.folds > 0 ? 1 : 0);

@@ -47,7 +47,7 @@ static Region whole_as_seen(const data::ImageInfo& info) {
 ImageView decoded_view(const data::ImageInfo& info, const IngestOptions& options) {
   const Region seen = whole_as_seen(info);
   ImageView view{nullptr, seen.width, seen.height, info.channels, 0};
-  if (info.has_alpha && options.background) {  // a grey image on a coloured background
+  if (info.has_alpha && options.background) {  // a grey image gets colour from the background
     const auto& [red, green, blue] = *options.background;
     if (red != green || green != blue) view.channels = 3;
   }
@@ -55,7 +55,7 @@ ImageView decoded_view(const data::ImageInfo& info, const IngestOptions& options
   return view;
 }
 
-// The path of a file below `root`, from there; others are absolute.
+// The path of a file relative to `root` if it is below it, else its absolute path.
 static std::string below(const std::string& file, const std::string& root) {
   const std::string full =
       file.starts_with('/') ? file : std::filesystem::absolute(file).lexically_normal().string();
@@ -64,7 +64,7 @@ static std::string below(const std::string& file, const std::string& root) {
   return is_below ? full.substr(root.size() + 1) : full;
 }
 
-// Otherwise, boxes of another image, or of one that was scaled or rotated since, would be stored as if they were right.
+// Without this check, boxes of another image, or of one that was scaled or rotated later, would be stored as if they were right.
 static Status check_annotated(const data::AnnotatedSize& annotated, const Region& seen,
                               const data::ImageInfo& info) {
   if (annotated.width == 0 || (annotated.width == seen.width && annotated.height == seen.height)) return {};
@@ -139,7 +139,7 @@ void ImageWorker::shrink() {
   image_ = out;
 }
 
-// The file's own bytes if they can be kept; otherwise the image, oriented and perhaps smaller, recoded.
+// Returns the file's own bytes if they can be kept; otherwise the recoded image, with its orientation applied, perhaps smaller.
 Result<ImageWorker::Stored> ImageWorker::store(std::vector<std::byte> bytes, const data::ImageInfo& info) {
   const bool too_large =
       options_.resize_max > 0 && std::max(image_.width, image_.height) > options_.resize_max;
@@ -266,7 +266,7 @@ Result<data::PackedRecord> ImageWorker::process_checked(const data::Source& sour
   const bool decodes = !links_ || (!options_.trust && !options_.late_checksums) || item % decode_every_ == 0;
   DLPIPE_ASSIGN_OR_RETURN(Read image, read(source, entry, decodes));
   if (!image_field_)
-    return packer_.pack(Values{image.bytes}, {});  // what the source reads is the record: tokens
+    return packer_.pack(Values{image.bytes}, {});  // tokens: what the source reads is already the record
   Values values = {{}, std::as_bytes(std::span(&entry.label, 1)), std::as_bytes(std::span(entry.name()))};
   std::vector<std::vector<std::byte>> masks;
   masks.reserve(entry.extra.size());  // values point into them
@@ -405,7 +405,7 @@ OrderedWorkers::Run* OrderedWorkers::claim(MutexLock& lock) {
 void OrderedWorkers::work(int worker) {
   try {
     work_until_done(worker);
-  } catch (...) {  // no memory for results; the consumer would wait for them forever
+  } catch (...) {  // no memory for results: without an error, the consumer would wait forever
     fail(status_from_current_exception("ingest"));
   }
 }

@@ -98,7 +98,7 @@ Result<std::vector<double>> parse_split(const std::string& text) {
   return fractions;
 }
 
-// Linked images are used unchanged.
+// Linked images are used unchanged, so options that would change them are refused.
 static Status check_link(const IngestOptions& options) {
   if (options.store != Store::kLink)
     return options.late_checksums ? misuse("ingest", "late checksums are only for linked images") : Status();
@@ -201,7 +201,7 @@ std::string canonical_options(const IngestOptions& options) {
   return json.dump();
 }
 
-// As it is typed: 0.9,0.1, not [0.9,0.1].
+// The value as a user types it: 0.9,0.1, not [0.9,0.1].
 static std::string typed(const Json& value) {
   std::string text;
   for (const Json& item : value.items()) text += concat(text.empty() ? "" : ",", item.dump());
@@ -215,7 +215,7 @@ std::string first_difference(const std::string& was, const std::string& is) {
   const Result<Json> after = Json::parse(is);
   if (!before.ok() || !after.ok() || !before->is_object()) return "options that can't be read";
   for (const auto& [name, value] : after->members()) {
-    const bool is_off = value == Json(false);  // flags that came later were off before
+    const bool is_off = value == Json(false);  // newer flags were off in older versions
     if (!before->contains(name) && is_off) continue;
     if (!before->contains(name)) return concat(name, " not set, now ", typed(value));
     if ((*before)[name] != value) return concat(name, " ", typed((*before)[name]), ", now ", typed(value));
@@ -237,8 +237,8 @@ Status make_directory(const std::string& directory) {
   return status_from_errno("ingest", concat("cannot create ", directory), error.value());
 }
 
-// DST inside SRC would be found by the listing as one more class. This includes what the lines of --list and the patterns in
-// SRC expand to.
+// kMisuse if DST is inside SRC, where the listing would find it as one more class. SRC includes the places that the lines of
+// --list and the patterns in SRC expand to.
 Status check_places(const IngestOptions& options, const Paths& paths) {
   std::vector<std::string> places = options.sources;
   if (options.manifest.empty()) {
@@ -294,7 +294,7 @@ Status check_same_files(const IngestOptions& options, const Paths& paths, const 
                 "; remove it or choose another DST");
 }
 
-// DST exists: this is ok if the same command made it and was killed after its last rename.
+// Called if DST exists, which is ok if the same command made it, for example if that was killed after its last rename.
 Result<IngestReport> already_there(const IngestOptions& options, const Paths& paths, data::Source& source) {
   const auto provenance = read_provenance(concat(paths.destination, "/", kProvenanceName));
   const std::string difference = provenance.ok()
@@ -319,8 +319,8 @@ Status check_same_options(const Paths& paths, const std::string& was, const std:
                 "; use those, or remove it to start over");
 }
 
-// Errors that are known to end the ingest are reported before anything is stored: a bad file with --on-error stop, and by
-// default an archive that ends too early, which may have lost nearly everything.
+// Reports errors that would end the ingest before anything is stored: a bad file with --on-error stop and, unless errors are
+// skipped, a truncated archive, which may have lost nearly all of its files.
 Status check_readable(const IngestOptions& options, const data::SourceListing& listing) {
   if (options.on_error == OnError::kSkip) return {};
   for (const data::SourceEntry& entry : listing.entries) {
@@ -334,8 +334,7 @@ Status check_readable(const IngestOptions& options, const data::SourceListing& l
   return {};
 }
 
-// The frozen list: of the resumed run, or made now. Both are read back from the file, so that both runs continue from the same
-// bytes.
+// The frozen list of the resumed run, or a new one. Both are read from the file, so that both runs continue from the same bytes.
 Result<FrozenList> take_list(const IngestOptions& options, const Paths& paths, data::Source& source,
                              const std::function<void(const IngestProgress&)>& progress) {
   const bool resumed = data::is_there(paths.list);
@@ -368,7 +367,7 @@ void fill_stages(const IngestRun& run, IngestReport& report) {
   report.limiting = run.limiting();
 }
 
-/// What to do about copies in several splits or folds.
+/// The advice for copies in several splits or folds.
 std::string cure(const IngestOptions& options) {
   if (options.late_checksums || options.dedup != Dedup::kOff)  // training has no --dedup
     return "remove the copies";
@@ -405,7 +404,7 @@ Status fill(const IngestOptions& options, const Paths& paths, const data::Source
                                          paths, paths.partial, names, run.images, options.on_warning,
                                          report));
   if (!options.part &&
-      !options.late_checksums)  // for parts, a join reports it, for linked images the training
+      !options.late_checksums)  // for parts, join reports it; for linked images, training does
     DLPIPE_RETURN_IF_ERROR(
         warn_of_no_validation("ingest", paths, paths.partial, names, options.on_warning, report));
   return describe(paths, paths.partial, names, report);
@@ -446,7 +445,7 @@ Result<IngestReport> ingest_checked(const IngestOptions& options,
   }
   DLPIPE_RETURN_IF_ERROR(fill(options, paths, *source, *list, progress, report));
   if (!options.part)
-    DLPIPE_RETURN_IF_ERROR(check_not_empty(partial, report));  // of parts all files may be corrupt
+    DLPIPE_RETURN_IF_ERROR(check_not_empty(partial, report));  // in a part, all files may be corrupt
   DLPIPE_RETURN_IF_ERROR(seal(paths, {list->options, source_hash(*list), list->entry_count(), {}}, report));
   DLPIPE_RETURN_IF_ERROR(partial.publish());
   return report;
@@ -488,7 +487,7 @@ std::string to_json(const IngestReport& report) {
       .dump();
 }
 
-/// "HEIC" where a file was skipped because of its format; else "".
+/// "HEIC" if a file was skipped because of its format; else "".
 static std::string foreign_format(const std::string& reason) {
   const size_t at = reason.find(data::kNoDecoder);
   if (at == std::string::npos) return {};
@@ -503,7 +502,7 @@ std::string skipped_text(const IngestReport& report) {
   const auto copies = std::ranges::count_if(
       report.skipped, [](const SkippedFile& file) { return file.reason.starts_with(kCopyOf); });
   if (copies > 0) text += concat("\n  ", counted(copies, "copy", "copies"), ": --dedup drop");
-  // Many files of one foreign format are one line.
+  // Several files of one foreign format share a line.
   std::map<std::string, int64_t> foreign;
   for (const SkippedFile& file : report.skipped) {
     if (const std::string format = foreign_format(file.reason); !format.empty()) ++foreign[format];

@@ -35,7 +35,7 @@ std::string hash_of(std::string_view text) {
   return hex64(data::checksum64(std::as_bytes(std::span(text))));
 }
 
-/// Pixel sums as JSON integers: up to 2^63, like DatasetWriter's own, enough for 10^14 pixels.
+/// Pixel sums as JSON integers. Like DatasetWriter's own, they are limited to 2^63, which is enough for 10^14 pixels.
 Json json_of(const PartFile::Commit& commit) {
   const data::PixelSums& s = commit.sums;
   Json json = Json::array();
@@ -83,11 +83,11 @@ Json json_of(const PartFile& part) {
                        {"splits", std::move(splits)}});
 }
 
-/// Beside options and files: what sizes were taken for, where transactions end, how records are packed.
+/// A hash of the list's properties besides options and files: the schema, how records are packed, and where transactions end.
 std::string list_hash(const IngestOptions& options, const FrozenList& list) {
   data::DatasetInfo info;
   info.schema = list.schema;
-  info.schema.links.reset();  // SRC, which the options have
+  info.schema.links.reset();  // this is SRC, which is in the options
   info.class_counts.resize(list.schema.classes.size());
   std::string text = data::to_json(info);
   for (const FrozenSplit& split : list.splits) {
@@ -241,7 +241,7 @@ Result<PartDirectory> open_part(std::string directory) {
   return PartDirectory{std::move(directory), *std::move(part)};
 }
 
-/// Without paths of the machine that made a part.
+/// The options without paths of the machine that made a part.
 std::string comparable_options(const std::string& canonical) {
   Result<Json> json = Json::parse(canonical);
   if (!json.ok()) return canonical;
@@ -280,7 +280,7 @@ Status compare_parts(const PartDirectory& first, const PartDirectory& other) {
   return {};
 }
 
-/// Sorted by number; checks that they are complete and belong to one ingest.
+/// The parts sorted by number. Checks that they are complete and belong to one ingest.
 Result<std::vector<PartDirectory>> open_parts(const std::vector<std::string>& directories) {
   if (directories.empty()) return misuse("join", "give DST and its parts: dlpipe join DST PART...");
   std::vector<PartDirectory> parts;
@@ -336,7 +336,7 @@ class PartReader {
 
   const PartFile::Split& split() const { return *split_; }
   const data::Dataset& dataset() const { return *dataset_; }
-  /// The next entry is `item`.
+  /// Makes `item` the next entry.
   void go_to(uint64_t item) {
     const auto place =
         std::lower_bound(skipped_.begin(), skipped_.end(), item,
@@ -344,13 +344,13 @@ class PartReader {
     next_skipped_ = static_cast<size_t>(place - skipped_.begin());
     next_sample_ = static_cast<int64_t>(item - split_->range.begin - next_skipped_);
   }
-  /// The file that was skipped at `item`, the next entry; null: it is a record.
+  /// The file that was skipped at `item`, which must be the next entry; null if the entry is a record.
   const data::Dataset::Skipped* skipped(uint64_t item) {
     if (next_skipped_ == skipped_.size() || skipped_[next_skipped_].place != item) return nullptr;
     return &skipped_[next_skipped_++];
   }
-  /// The next record as stored, checked against its checksum. For a link, only checks that it is one: the image's user checks
-  /// the rest. Pixel sums are left out.
+  /// Reads the next record as stored and checks its checksum. For a link, only checks that it is one: the image's user checks the
+  /// rest. Does not set pixel sums.
   Status take(data::PackedRecord& to) {
     if (next_sample_ >= dataset_->size()) return damaged("its contents do not match its part.json");
     DLPIPE_ASSIGN_OR_RETURN(to.header, dataset_->header(next_sample_));
@@ -402,7 +402,7 @@ struct JoinRun {
   int64_t begin_ns = 0;
   int64_t reported_ns = 0;
   int64_t work_files = 0;
-  data::StoredImages images = {};  // of this call, of datasets that are not linked
+  data::StoredImages images = {};  // added by this call, without linked images
 
   void report(bool now);
   Status check_stop() const;
@@ -428,7 +428,7 @@ Status JoinRun::check_stop() const {
                  "; run the same command again to continue")};
 }
 
-/// The entries of one part from `begin` on, of the split `number`, in the transactions of a single ingest.
+/// Appends the entries of one part from `begin` on to the split `number`, in the transactions of a single ingest.
 Status append_part(JoinRun& run, PartReader& part, uint64_t begin, size_t number,
                    data::DatasetWriter& writer) {
   const PartFile::Split& split = part.split();
@@ -436,7 +436,7 @@ Status append_part(JoinRun& run, PartReader& part, uint64_t begin, size_t number
                                  [](uint64_t at, const PartFile::Commit& one) { return at < one.end; });
   part.go_to(begin);
   data::PackedRecord record;
-  // The writer needs a transaction's sums, with any of its records.
+  // The writer needs the sums of each transaction; any of its records may carry them.
   bool has_sums = false;
   for (uint64_t item = begin; item < split.range.end; ++item) {
     if (const data::Dataset::Skipped* skipped = part.skipped(item)) {
@@ -483,7 +483,7 @@ Status join_split(JoinRun& run, size_t number, const Paths& paths) {
   fs::create_directories(directory, error);
   if (error) return status_from_errno("join", concat("cannot create ", directory), error.value());
   DLPIPE_RETURN_IF_ERROR(drop_unbegun_environment(directory));
-  uint64_t map_bytes = 0;  // a part may have had another one
+  uint64_t map_bytes = 0;  // parts may have different ones
   for (const PartDirectory& part : run.parts) map_bytes = std::max(map_bytes, part.file.map_bytes);
   std::unique_ptr<data::DatasetWriter> writer;
   run.progress.split = name;
@@ -510,7 +510,7 @@ Status join_split(JoinRun& run, size_t number, const Paths& paths) {
                                       " do not reach the end of their list; ingest them again")};
 }
 
-/// What DST.partial was begun with; made if there is none.
+/// Checks that DST.partial was begun with the same parts; notes them if it is new.
 Status check_begun(const Paths& paths, const PartFile& first) {
   const std::string note = concat(first.source, " ", first.list, " ", first.part.count, " ",
                                   has_links(first) ? first.options : comparable_options(first.options), "\n");

@@ -147,7 +147,7 @@ Status warn_of_no_validation(std::string_view area, const Paths& paths, const st
       train->fields(), [](const data::Field& field) { return field.kind == data::FieldKind::kImage; });
   const auto counts = train->class_counts();
   if (has_images && std::accumulate(counts.begin(), counts.end(), int64_t{0}) != train->size())
-    return {};  // boxes and the like: no command trains on them
+    return {};  // the command in the message needs a class for each image
   add_warning(
       concat("[", area, "] the splits are ", quoted_names(splits), ", without 'val': `dlpipe train --data ",
              shell_word(paths.destination), " --val ", shell_word(paths.split(paths.destination, "test")),

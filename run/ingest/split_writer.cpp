@@ -29,7 +29,7 @@ void IngestRun::report(bool now) {
   progress.seconds = static_cast<double>(at - begin_ns) * 1e-9;
   const double window_s = static_cast<double>(at - reported_ns) * 1e-9;
   const double rate = window_s > 0 ? static_cast<double>(work_files - reported_files) / window_s : 0;
-  // Smoothed, because single transactions make the rate jump. A window that the end truncates is not representative.
+  // Smoothed, because single transactions make the rate jump. The last window is ignored: it is short and not representative.
   if (!now || progress.samples_per_s <= 0)
     progress.samples_per_s = progress.samples_per_s > 0 ? 0.7 * progress.samples_per_s + 0.3 * rate : rate;
   const double mean = progress.seconds > 0 ? static_cast<double>(work_files) / progress.seconds : 0;
@@ -127,10 +127,10 @@ Status SplitWriter::end_transaction(uint64_t position, bool last) {
 Status SplitWriter::open_writer() {
   const IngestOptions& options = run_.options;
   DLPIPE_RETURN_IF_ERROR(drop_unbegun_environment(directory_));
-  // Another map size than at first may be given after a "map full", or if there is no space for it.
+  // After "map full", or if there is not enough space for the first map size, the user may give another one.
   const uint64_t map_bytes = options.map_bytes != 0 ? options.map_bytes : run_.list.map_bytes;
   auto writer = data::DatasetWriter::open(directory_, run_.list.schema, map_bytes);
-  if (writer.status().code() == ErrorCode::kCorrupt)  // this command would fail again
+  if (writer.status().code() == ErrorCode::kCorrupt)  // the same command would fail again
     return writer.status().with_context(
         concat("[ingest] ", directory_, " can't be continued; remove it to start over: "));
   DLPIPE_ASSIGN_OR_RETURN(writer_, std::move(writer));
@@ -139,7 +139,7 @@ Status SplitWriter::open_writer() {
                 concat("[ingest] ", directory_, " contains more than its list; remove it and ingest again"));
 }
 
-/// Where transactions end: where those of all entries do, and at the range's end.
+/// Where transactions end: where they do in an ingest of all entries, and at the end of the range.
 std::vector<uint64_t> SplitWriter::borders() {
   std::vector<uint64_t> all =
       run_.list.borders(split_, run_.options.commit_bytes, run_.options.commit_entries);

@@ -25,7 +25,7 @@ namespace dlpipe::ingest {
 namespace {
 
 double radius(double x, double y) {
-  return std::sqrt(x * x + y * y);  // which IEEE 754 rounds; a C library's hypot differs in its last bits
+  return std::sqrt(x * x + y * y);  // rounded as IEEE 754 requires; hypot differs between C libraries
 }
 double square_radius(double x, double y) {
   return std::max(std::abs(x), std::abs(y));
@@ -69,7 +69,7 @@ const std::array<SineAndCosine, kCount>& directions() {
   return all;
 }
 
-// Five points: the point is turned to the tip that it is nearest to, and then lies above the axis or is mirrored there.
+// A star with five tips. The point is rotated so that its nearest tip is at (1, 0), and mirrored to above the x axis.
 bool in_star(double x, double y) {
   constexpr double kInner = 0.40;
   double px = -1;
@@ -80,7 +80,7 @@ bool in_star(double x, double y) {
     px = along;
     py = std::abs(y * cosine - x * sine);
   }
-  // The edge runs from the tip (1, 0) to the notch at half a sector.
+  // The edge runs from the tip at (1, 0) to the notch, half a sector further.
   const auto& [sine, cosine] = directions<10>()[1];
   const double nx = kInner * cosine;
   const double ny = kInner * sine;
@@ -115,7 +115,7 @@ double luma(const Color& color) {
   return 0.299 * color[0] + 0.587 * color[1] + 0.114 * color[2];
 }
 
-// Waves of a few directions and lengths in one colour direction; zero mean.
+// The sum of a few waves of different directions, lengths and colours, with mean zero.
 class Texture {
  public:
   Texture(RandomStream& random, double strength) {
@@ -142,7 +142,7 @@ class Texture {
   std::array<Wave, 3> waves_;
 };
 
-// Two colours that can be distinguished by brightness, in either direction.
+// Draws two colours of different brightness; either may be the brighter one.
 void draw_colors(RandomStream& random, Color& ground, Color& shape) {
   constexpr double kContrast = 70;
   do {
@@ -157,7 +157,7 @@ struct Placement {
   double x, y, radius, cosine, sine;
 };
 
-/// `least` and `most`: of the radius, as shares of the shorter side.
+/// `least` and `most` are bounds of the radius, as fractions of the shorter side.
 Placement draw_placement(RandomStream& random, int width, int height, double least = 0.30,
                          double most = 0.44) {
   const double angle = between(random, 0, 2 * std::numbers::pi);
@@ -174,7 +174,7 @@ Placement draw_placement(RandomStream& random, int width, int height, double lea
   return place;
 }
 
-// The part of pixel (px, py) that the shape covers, from 4 x 4 points.
+// The fraction of pixel (px, py) that the shape covers, estimated from 4 x 4 points.
 double coverage(const SynthShape& shape, const Placement& place, int px, int py) {
   constexpr int kPoints = 4;
   int inside = 0;
@@ -220,12 +220,12 @@ void paint(const SynthShape& shape, RandomStream& random, const ImageView& out) 
 
 // ---- scenes
 
-/// A shape in a scene, in the pixels that are its own.
+/// A shape in a scene, and the box of the pixels that belong to it.
 struct SceneObject {
   int shape = 0;
   Placement place{};
   int left = 0, top = 0, right = 0,
-      bottom = 0;  // of its pixels, right and bottom behind them; none: right is 0
+      bottom = 0;  // of its pixels; right and bottom are exclusive; right is 0 if there are none
 };
 
 struct Scene {
@@ -235,7 +235,7 @@ struct Scene {
   std::vector<SceneObject> objects;
 };
 
-/// One to `most` shapes of different kinds, none of whose circles meet; fewer where there is no place.
+/// One to `most` shapes of different kinds with circles that do not overlap; fewer if there is no space.
 std::vector<SceneObject> place_objects(RandomStream& random, int width, int height, int most) {
   const int wanted = 1 + static_cast<int>(random.below(static_cast<uint32_t>(most)));
   std::vector<SceneObject> objects;
@@ -304,7 +304,7 @@ Scene draw_scene(int64_t number, const SynthOptions& options) {
   return scene;
 }
 
-/// What a scene adds to the list of the task: a line of CSV, or COCO's entries of an image and of its objects.
+/// A scene's entry in the list of the task: a line of CSV, or COCO's entries for an image and its objects.
 struct SceneEntry {
   std::string line, objects;
 };
@@ -379,7 +379,7 @@ std::string file_name(int64_t number) {
   return name.data();
 }
 
-// Of any number of threads.
+// The first error of any number of threads.
 class FirstError {
  public:
   void note(const Status& status) {
@@ -396,7 +396,7 @@ class FirstError {
   Status first_ DLPIPE_GUARDED_BY(mutex_);
 };
 
-/// One scene, its mask where the task wants one, and its entry in the list.
+/// Writes one scene and, if the task needs it, its mask; else makes the scene's entry in the list. Returns the bytes written.
 Result<uint64_t> write_scene(const SynthOptions& options, int64_t number, const data::PartialDirectory& root,
                              SceneEntry& entry) {
   const Scene scene = draw_scene(number, options);
@@ -414,7 +414,7 @@ Result<uint64_t> write_scene(const SynthOptions& options, int64_t number, const 
   return image.size() + png.size();
 }
 
-/// Calls `draw` with each number below `total`, in any number of threads; it returns the bytes that it wrote. Ends at the first failure.
+/// Calls `draw` with each image's number, in several threads. `draw` returns the bytes that it wrote. Ends at the first failure.
 Status draw_each(const SynthOptions& options, SynthReport& report,
                  const std::function<Result<uint64_t>(int64_t)>& draw) {
   std::atomic<int64_t> next = 0;
