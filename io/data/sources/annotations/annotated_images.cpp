@@ -28,7 +28,7 @@ std::vector<Field> fields_of(const AnnotatedImages::Kinds& kinds) {
   return fields;
 }
 
-/// An absolute path of a file in `folder` as the path from there; others as they are.
+/// An absolute path of a file in `folder` as the path from there; other paths unchanged.
 std::string below(const std::string& folder, const std::string& path) {
   const std::filesystem::path given(path);
   if (!given.is_absolute()) return path;
@@ -94,7 +94,7 @@ bool AnnotatedImages::takes_masks(const std::vector<AnnotatedImage>& images, Sou
   return outlined > 0 || has_files;
 }
 
-/// Objects with only a known box: they are somewhere in it.
+/// Adds the boxes of objects without an outline as unknown areas: the object is somewhere in its box.
 static void outline_boxes(AnnotatedImage& image) {
   std::vector<bool> is_outlined(image.labels.size());
   for (const Outline& outline : image.outlines) is_outlined[outline.object] = true;

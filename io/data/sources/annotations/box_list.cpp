@@ -49,33 +49,33 @@ namespace fs = std::filesystem;
 
 /// The meaning of each cell of a line.
 struct Columns {
-  std::string_view format;         // for users: "keras-retinanet"
-  std::vector<std::string> names;  // of all cells; where the first line names none, as the format calls them
-  bool has_head = true;            // the first line names them
-  size_t path = 0;                 // of the image; without an ending it is called an id
-  std::optional<size_t> width;     // of the image
-  std::optional<size_t> height;    // where there is a width
+  std::string_view format;             // for users: "keras-retinanet"
+  std::vector<std::string> names;      // of all cells; if the first line has none, those of the format
+  bool has_head = true;                // the first line names them
+  size_t path = 0;                     // of the image; without an ending it is called an id
+  std::optional<size_t> width;         // of the image
+  std::optional<size_t> height;        // set if `width` is
   std::array<size_t, 4> corners = {};  // x_min, y_min, x_max, y_max
   std::optional<size_t> box;           // or: a cell of x, y, width, height
   std::optional<size_t> label;         // none: all boxes are of one class
   std::optional<size_t> group;         // 1: the box is around several objects
   bool are_shares = false;             // of the image's width and height, not pixels
-  char separator = ',';                // between the cells; next to ; numbers may have decimal commas
-  bool names_more = false;             // than people have: missing images are counted
+  char separator = ',';                // between the cells; with ';', numbers may have decimal commas
+  bool names_more = false;             // than users usually have: missing images are counted
 
   /// The names of the columns that are not used.
   std::vector<std::string> left_aside() const;
 };
 
 struct Line {
-  std::vector<float> boxes;  // x_min, y_min, x_max, y_max; mostly one, none where its cells are empty
+  std::vector<float> boxes;  // x_min, y_min, x_max, y_max; usually one; none if its cells are empty
   int32_t width = 0;         // of the image; 0: not known
   int32_t height = 0;
   bool is_group = false;
-  std::string problem;  // not empty: why its boxes can't be taken
+  std::string problem;  // not empty: why its boxes can't be used
 };
 
-/// A list, and how its images are read.
+/// A list, and what its samples get: the split and the beginning of their paths.
 struct Part {
   std::string file;
   std::string name;
@@ -104,7 +104,7 @@ std::optional<std::array<size_t, 4>> find_all(const std::vector<std::string>& na
   return places;
 }
 
-/// path,x1,y1,x2,y2,class without names of columns; path,,,,, is an image without boxes. Where the class is a number, the
+/// path,x1,y1,x2,y2,class without names of columns; path,,,,, is an image without boxes. If the class is a number, the
 /// columns may be anything.
 std::optional<Columns> retinanet_columns(const std::vector<std::string>& cells, char separator) {
   const std::vector<std::string> names = {"path", "x1", "y1", "x2", "y2", "class"};
@@ -127,7 +127,7 @@ std::optional<Columns> retinanet_columns(const std::vector<std::string>& cells, 
   return columns;
 }
 
-/// A number of pixels; 0 where the cell is empty.
+/// A number of pixels; 0 if the cell is empty.
 bool parse_side(const std::string& cell, int32_t* side) {
   constexpr double kMost = 1 << 30;
   double value = 0;
@@ -376,7 +376,7 @@ std::optional<std::string> names_of_classes_beside(const std::string& file) {
 }
 
 constexpr uint64_t kMostBytes = uint64_t{4} << 30;  // Open Images' list for training has 2 GB
-constexpr const char* kOnlyClass = "object";        // where no column says it
+constexpr const char* kOnlyClass = "object";        // if no column has the class
 
 /// Absolute paths, and those that lead out of `folder`, are relative to the folder that they all share.
 std::string below_one_folder(const std::string& folder, std::vector<std::string>& paths) {
@@ -408,11 +408,11 @@ struct List {
   Part part;
   Columns columns;
   std::string images;                                // --images, or the folder next to --manifest
-  std::optional<ImagesById> by_id;                   // where paths have no endings
-  std::vector<Listed> entries;                       // called as in the list
+  std::optional<ImagesById> by_id;                   // if paths have no extensions
+  std::vector<Listed> entries;                       // with the names in the list
   std::unordered_map<std::string, size_t> place_of;  // path -> index of it
   int64_t missing = 0;                               // images that the list names but that are missing
-  bool calls_classes = false;                        // a file next to it says what its classes are called
+  bool calls_classes = false;                        // a file next to it has the names of its classes
 
   std::string place_of_line(int64_t line) const { return concat(printable(part.file), " line ", line); }
 };
@@ -439,12 +439,12 @@ class BoxListSource final : public AnnotatedSource {
 
   std::vector<AnnotatedImages::Part> folders_;
   std::vector<AnnotatedImage> found_;
-  std::vector<std::string> files_;  // of the lists, as folders_
+  std::vector<std::string> files_;  // of the lists, in the order of folders_
   std::unordered_map<std::string, std::vector<int64_t>>
       lines_of_;                      // of images of unknown size, by their samples' paths
-  std::vector<std::string> classes_;  // as they were met
+  std::vector<std::string> classes_;  // in the order in which they first occur
   std::unordered_map<std::string, int64_t> number_of_class_;  // in classes_, by a list's cell
-  std::vector<std::string> class_order_;                      // as Open Images publishes it
+  std::vector<std::string> class_order_;                      // that Open Images publishes
   std::unordered_map<std::string, std::string> name_of_;      // /m/01g317 -> Person
   AnnotatedImages::Kinds kinds_;
   bool has_pixels_ = false;
@@ -557,7 +557,7 @@ Result<std::string> BoxListSource::find_images(List& list) const {
     if (file.empty() && list.columns.names_more)
       ++list.missing;
     else if (file.empty())
-      continue;  // add() says that there is none
+      continue;  // add() reports that it is missing
     listed.image.path = std::move(file);
   }
   std::erase_if(list.entries, [](const Listed& listed) { return listed.image.path.empty(); });

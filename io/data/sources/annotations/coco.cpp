@@ -300,7 +300,7 @@ namespace {
 constexpr std::string_view kBesideImages = "_annotations.coco.json";
 constexpr uint64_t kMostBytes = uint64_t{4} << 30;
 
-/// The JSONs that SRC refers to, and the folders that the images of each may be in.
+/// One of the JSONs that SRC refers to, and what its samples get: the split and the beginning of their paths.
 struct Part {
   std::string file;
   std::string name;  // "val2017"
@@ -328,7 +328,7 @@ const PublishedLayout* layout_of(const fs::path& root) {
   const PublishedLayout* const layout = find_layout("coco", root);
   if (layout == nullptr || layout->has.size() == 1) return layout;
   const std::vector<fs::path> files =
-      files_like(root, layout->has[0]);  // next to a folder of images: one alone
+      files_like(root, layout->has[0]);  // next to a folder of images: exactly one
   return files.size() == 1 && begins_as_coco(files[0]) ? layout : nullptr;
 }
 
@@ -390,7 +390,7 @@ class CocoSource final : public AnnotatedSource {
   std::map<int64_t, Category> categories_;
   std::map<int64_t, int64_t> label_of_;
   size_t keypoints_ = 0;  // of each object; 0: none
-  int64_t unfit_ = 0;     // outlines that can't be taken
+  int64_t unfit_ = 0;     // outlines that can't be used
   std::string first_unfit_;
   int64_t lost_ = 0;  // annotations of images that are not listed
 };
@@ -403,7 +403,7 @@ Status CocoSource::add_categories(const Part& part, const Contents& contents) {
                     "', but another JSON calls it '", short_name(former->second.name),
                     "'; ingest them separately");
     if (category.keypoints == 0) continue;
-    constexpr size_t kMostPoints = 4096;  // as YOLO's
+    constexpr size_t kMostPoints = 4096;  // the same as for YOLO
     if (category.keypoints > kMostPoints)
       return misuse("ingest", printable(part.file), ": the category '", short_name(category.name), "' has ",
                     category.keypoints, " key points; at most ", kMostPoints, " are stored");

@@ -34,11 +34,11 @@ namespace fs = std::filesystem;
 
 /// Common names of folders and files. An image's name without `image_end` and with one of `mask_ends` is its mask's.
 struct Naming {
-  std::vector<std::string_view> images;  // of folders, in small letters
+  std::vector<std::string_view> images;  // of folders, in lower case
   std::vector<std::string_view> masks;
   std::string_view image_end;
   std::vector<std::string_view> mask_ends;
-  bool has_others;  // next to the masks lie files with other ends: their colours, numbers of objects
+  bool has_others;  // files with other ends are next to the masks: their colours, numbers of objects
 };
 
 /// The contents of SRC: one pair, or one in each of several folders.
@@ -60,7 +60,7 @@ const std::array<Naming, 2>& namings() {
         {"", "_mask", "-mask", "_seg", "_segmentation", "_label", "_labels", "_labelTrainIds", "_gt",
          "_groundtruth"},
         false},
-       // Cityscapes. Masks that its scripts make for training go before the published ones.
+       // Cityscapes. Masks that its scripts make for training take precedence over the published ones.
        {{"leftimg8bit"},
         {"gtfine", "gtcoarse"},
         "_leftImg8bit",
@@ -116,14 +116,14 @@ std::string mask_of(const std::string& image, const Files& masks, const Naming& 
   return {};
 }
 
-/// Two folders of one.
+/// A folder of images and a folder of their masks, both in the same folder.
 struct Pair {
   std::string images;
   std::string masks;
   const Naming* naming;
 };
 
-/// At least half of the masks have an image: two classes that happen to have these names hold other files.
+/// Whether at least half of the masks (a quarter if naming.has_others) have an image. Two classes with such names don't.
 bool belong_together(const fs::path& images, const fs::path& masks, const Naming& naming) {
   const Files all = masks_below(masks, naming);
   if (all.empty()) return false;
@@ -273,8 +273,8 @@ class SegmentationSource final : public AnnotatedSource {
   int64_t without_mask_ = 0;
   std::vector<std::string> lonely_masks_;  // without an image
   std::vector<std::string> lost_links_;    // warnings
-  std::string lists_;                      // ImageSets/Segmentation where its lists make the splits
-  ImageSets names_;                        // in these
+  std::string lists_;                      // ImageSets/Segmentation if its lists make the splits
+  ImageSets names_;                        // in these lists
   int64_t unlisted_ = 0;                   // images that they do not name
 };
 
@@ -415,7 +415,7 @@ Result<SourceListing> SegmentationSource::list() {
   return listing;
 }
 
-/// There may be masks next to it, which YOLO does not read.
+/// Whether the folder is a YOLO dataset. There may also be masks in it, which the source yolo does not read.
 bool is_yolo(const fs::path& root) {
   if (is_there(root / "data.yaml") || is_there(root / "dataset.yaml")) return true;
   return holds_ending(root / "labels", "txt");

@@ -46,8 +46,8 @@ namespace fs = std::filesystem;
 // The text of an XML file as UTF-8.
 
 struct Encoding {
-  std::string_view declared;  // in small letters
-  std::string_view name;      // as iconv has it
+  std::string_view declared;  // in lower case
+  std::string_view name;      // iconv's name
 };
 
 // Not everything that iconv supports: some of its tables had errors with hostile bytes. Latin-1 and the Chinese, Japanese and
@@ -116,13 +116,13 @@ class Converter {
 
   /// The number of bytes that were converted; fewer than given if the next one is invalid.
   size_t run(std::span<const std::byte> bytes, std::string& out) {
-    out.resize(4 * bytes.size() + 16);                                         // no letter takes more
+    out.resize(4 * bytes.size() + 16);                                         // no character takes more
     char* in = reinterpret_cast<char*>(const_cast<std::byte*>(bytes.data()));  // iconv only reads there
     size_t left = bytes.size();
     char* to = out.data();
     size_t room = out.size();
     ::iconv(handle_, &in, &left, &to, &room);
-    ::iconv(handle_, nullptr, nullptr, &to, &room);  // a letter that it held back for an accent behind
+    ::iconv(handle_, nullptr, nullptr, &to, &room);  // a letter that it held back for an accent after it
     out.resize(out.size() - room);
     return bytes.size() - left;
   }
@@ -131,7 +131,7 @@ class Converter {
   iconv_t handle_;
 };
 
-/// Whether the bytes are of UTF-16 or UTF-32, by their first ones.
+/// Whether the first bytes show that the text is UTF-16 or UTF-32.
 bool is_wide(std::span<const std::byte> xml) {
   const auto is = [&](size_t at, int value) { return at < xml.size() && xml[at] == std::byte(value); };
   return (is(0, 0xff) && is(1, 0xfe)) || (is(0, 0xfe) && is(1, 0xff)) || is(0, 0) || is(1, 0);
@@ -162,9 +162,9 @@ std::string declared_encoding(std::span<const std::byte> xml) {
                                          : std::string(head.substr(open + 1, close - open - 1));
 }
 
-/// `xml` as UTF-8, from the encoding that its first line declares, one of those that browsers know; what is_wide() stays as it
-/// is. If none is declared, the bytes are assumed to be UTF-8 and not checked. kUnsupported names an encoding that is not
-/// known, kCorrupt a byte that is not of it.
+/// `xml` as UTF-8. Converts it from the encoding that its first line declares, which must be one that browsers know. UTF-16 and
+/// UTF-32 (is_wide) are unchanged. If none is declared, the bytes are assumed to be UTF-8 and not checked. kUnsupported names an
+/// unknown encoding, kCorrupt a byte that is invalid in the encoding.
 Result<std::string> xml_as_utf8(std::span<const std::byte> xml) {
   const std::string declared = is_wide(xml) ? std::string() : declared_encoding(xml);
   if (is_unicode(declared)) return std::string(reinterpret_cast<const char*>(xml.data()), xml.size());
@@ -206,7 +206,7 @@ bool is_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/// `text` with its character references replaced; everything else stays.
+/// `text` with its character references replaced; everything else is unchanged.
 Result<std::string> expanded(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, char>, 5> kNamed = {
       {{"lt", '<'}, {"gt", '>'}, {"amp", '&'}, {"quot", '"'}, {"apos", '\''}}};
@@ -233,7 +233,7 @@ Result<std::string> expanded(std::string_view text) {
   return out;
 }
 
-/// All text directly in it, without comments between.
+/// All text directly in the node, without comments in between.
 Result<std::string> text_in(const pugi::xml_node& node) {
   std::string text;
   for (const pugi::xml_node& piece : node) {
@@ -260,7 +260,7 @@ Result<std::string> text_of(const pugi::xml_node& node, const char* name) {
   return text;
 }
 
-/// A number of pixels; 0 where the node is missing or empty.
+/// A number of pixels; 0 if the node is missing or empty.
 Result<int32_t> side_of(const pugi::xml_node& size, const char* name) {
   DLPIPE_ASSIGN_OR_RETURN(const std::string text, text_of(size, name));
   constexpr int64_t kMostSide = 1 << 30;
@@ -283,7 +283,7 @@ Result<std::vector<float>> box_of(const pugi::xml_node& bndbox) {
   return box;
 }
 
-/// One for each of its boxes: some programs write all boxes of a class into one <object>.
+/// Adds an object for each of the node's boxes: some programs write all boxes of a class into one <object>.
 Status add_objects(const pugi::xml_node& node, std::vector<Object>& objects) {
   Object object;
   DLPIPE_ASSIGN_OR_RETURN(object.name, text_of(node, "name"));
@@ -336,7 +336,7 @@ namespace {
 
 constexpr uint64_t kMostXmlBytes = uint64_t{64} << 20;
 
-/// Names of the files of a folder by their stems; of several with one stem the first one.
+/// Names of the files of a folder by their stems; of several with the same stem, the first one.
 std::map<std::string, std::string> files_by_stem(const fs::path& folder,
                                                  bool (*is_wanted)(const std::string&)) {
   std::map<std::string, std::string> files;
@@ -361,10 +361,10 @@ bool is_png(const std::string& name) {
 /// One folder of annotations with its images.
 struct Set {
   fs::path root;
-  std::string annotations;  // names of folders in it; "." for itself
+  std::string annotations;  // names of folders in root; ".": root itself
   std::string images;
   std::string prefix = {};  // of its samples' paths
-  std::string split = {};   // that all of it is
+  std::string split = {};   // of all of it, if it is one split
 };
 
 std::optional<Set> set_in(const fs::path& root) {
@@ -406,7 +406,7 @@ class VocSource final : public AnnotatedSource {
 
  private:
   Result<ImageSets> lists_of(const Set& set, bool has_masks);
-  /// The names that a split of `set` has; all of them where there are no lists.
+  /// The names of each split of `set`; all names if there are no lists.
   Result<ImageSets> names_of(const Set& set, const std::map<std::string, std::string>& xmls, bool has_masks);
   void say_which_lists(SourceListing& listing) const;
   Status add_set(const Set& set);
@@ -429,7 +429,7 @@ std::string lists_text(const std::set<std::string>& kinds) {
   return text;
 }
 
-/// Main's lists, or Segmentation's where there are masks and no others; says which are not used.
+/// Main's lists, or Segmentation's if there are masks and no lists in Main. Records which lists are not used.
 Result<ImageSets> VocSource::lists_of(const Set& set, bool has_masks) {
   if (!options_.splits) return ImageSets();
   DLPIPE_ASSIGN_OR_RETURN(ImageSets main, read_image_sets(set.root, "Main"));

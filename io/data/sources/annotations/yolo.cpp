@@ -39,7 +39,7 @@ namespace fs = std::filesystem;
 /// A dataset by the folder of its images: x/images, or x/images/train, next to x/labels.
 struct Around {
   std::string root;          // x
-  bool is_of_split = false;  // the folder holds one split's
+  bool is_of_split = false;  // the folder holds one split's images
 };
 
 constexpr int64_t kMostClasses = 1'000'000;
@@ -146,7 +146,7 @@ void add_box(double left, double top, double right, double bottom, Labels& label
   for (const double side : {left, top, right, bottom}) labels.boxes.push_back(static_cast<float>(side));
 }
 
-/// Whether a line of so many numbers ends with a confidence, as `save_conf` of a prediction writes it.
+/// Whether a line of these numbers ends with a confidence, as a prediction with `save_conf` writes it.
 bool ends_with_confidence(const std::vector<double>& numbers, const Config& config) {
   const size_t pose = 5 + static_cast<size_t>(config.points * config.numbers_per_point);
   constexpr size_t kShortestPolygon = 7;
@@ -241,7 +241,7 @@ bool holds_labelled_image(const fs::path& folder) {
   return false;
 }
 
-/// Also of "", the folder that the program is in.
+/// The absolute path; "" means the current folder.
 fs::path full_path(const fs::path& path) {
   const fs::path full = (fs::current_path() / path).lexically_normal();
   return full.has_filename() ? full : full.parent_path();  // x/images/
@@ -286,7 +286,7 @@ std::string name_list_in(const fs::path& folder) {
 /// Darknet's way: which folders of SRC, "" for itself, contain images with their labels next to them. A list of the classes
 /// must be there too: a .txt next to an image may be anything.
 std::vector<std::string> folders_of_both(const fs::path& root) {
-  const bool is_named = !name_list_in(root).empty();  // few are: images are looked at in these alone
+  const bool is_named = !name_list_in(root).empty();  // few are: only these are searched for images
   if (is_named && holds_labelled_image(root)) return {""};
   std::vector<std::string> folders;
   std::error_code error;
@@ -298,7 +298,7 @@ std::vector<std::string> folders_of_both(const fs::path& root) {
   return folders;
 }
 
-/// The label file of an image, whose path is absolute: where it should be, or next to the image.
+/// The label file of an image with an absolute path: next to the image if it is there, else in labels/.
 std::string label_path(const std::string& image) {
   constexpr std::string_view kImages = "/images/";
   std::string path = image;
@@ -530,7 +530,7 @@ Status YoloSource::add_splits() {
     const std::string split = options_.splits && config_.splits.size() > 1 ? name : "";
     for (size_t i = 0; i < places.size(); ++i) {
       auto path = resolve(places[i]);
-      if (!path.ok() && name == "test" && config_.splits.size() > 1) continue;  // often not handed out
+      if (!path.ok() && name == "test" && config_.splits.size() > 1) continue;  // often not published
       if (!path.ok()) return path.status();
       DLPIPE_RETURN_IF_ERROR(is_folder(*path) ? add_folder(split, *path) : add_list(split, *path));
       if (config_.splits.size() > 1) folders_.back().prefix = name + "/";
