@@ -122,7 +122,7 @@ void leave() {
   --busy;
 }
 
-/// Without the lock.
+/// Blocks this thread until the process ends. The caller doesn't hold the interpreter lock.
 [[noreturn]] void stay() {
   busy -= own_busy;
   while (true) ::pause();
@@ -137,7 +137,7 @@ void end(const nb::callable& close_all) {
   ending_thread = std::this_thread::get_id();
   has_ended = true;
   close_all();
-  const nb::gil_scoped_release release;  // some threads were about to take the lock before they could know
+  const nb::gil_scoped_release release;  // some threads may have been about to take the lock
   const auto latest = std::chrono::steady_clock::now() + kEndPatience;
   const auto wait_while = [&](const auto& condition) {
     while (condition() && std::chrono::steady_clock::now() < latest)

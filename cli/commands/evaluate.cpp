@@ -281,8 +281,8 @@ struct PredictOptions {
   bool json = false;
 };
 
-// Path, then class and probability of each of the top classes (labels above --threshold, targets and values, boxes with their
-// sides), tabs between: names are printed without any.
+// The path, then class and probability of each of the top classes (labels above --threshold, targets and values, boxes with their
+// sides), separated by tabs, which printed names don't contain.
 std::string text_line(const run::Prediction& prediction) {
   std::string line = printable(prediction.path);
   for (const run::PredictedBox& box : prediction.boxes) {

@@ -282,7 +282,7 @@ Status parse_size(const std::string& text, ingest::SynthOptions& synth) {
   return {};
 }
 
-/// Of a scene's list: which of its columns are what. "" of folders by class.
+/// The command that ingests what was drawn, with the kinds of the list's columns. "" for folders by class.
 std::string ingest_command(const ingest::SynthOptions& synth) {
   const std::string out = shell_word(synth.directory),
                     list = shell_word(concat(synth.directory, "/list.csv"));

@@ -358,7 +358,7 @@ Json finished_folds(const std::string& out, const Json& made_of) {
   return json["folds"];
 }
 
-/// The folds of `dataset` that can be trained: kMisuse before anything is, if one can't.
+/// The folds of `dataset`. kMisuse if one of them can't be trained, before any is.
 std::vector<run::Fold> trainable_folds(const data::Dataset& dataset) {
   constexpr size_t kMostBytes = 100;
   std::vector<run::Fold> folds = value_or_throw(run::folds_of(dataset, "crossval"));

@@ -25,7 +25,7 @@ void print(std::string_view text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
-/// Reads a number in hex and moves `text` behind it and the character after it.
+/// Reads a number in hex and moves `text` past it and the character after it.
 uintptr_t take_hex(std::string_view& text) {
   uintptr_t value = 0;
   size_t at = 0;

@@ -24,7 +24,7 @@ namespace dlpipe::data {
 
 namespace {
 
-// Head and rows of the index have one size: a torn write damages only one of them.
+// The head and the rows of the index have the same size, so that a torn write corrupts only one of them.
 constexpr size_t kRow = 48;
 constexpr size_t kRowSum = 40;
 using RowBytes = std::array<std::byte, kRow>;
@@ -118,7 +118,7 @@ Status CoefficientCache::load() {
   const RowBytes head = head_of(options_);
   const std::string_view begin(reinterpret_cast<const char*>(index.data()),
                                std::min(index.size(), kIndexMagic.size()));
-  // Cut off, also to nothing, or corrupt, it is a cache's where the records are; corrupt and without records it is anyone's.
+  // A truncated (also empty) or corrupt index is a cache's if the records are. A corrupt one without records may be any file.
   const bool is_begin = kIndexMagic.starts_with(begin);
   if (!is_begin || begin.size() < kIndexMagic.size()) {
     std::vector<std::byte> record(std::min<uint64_t>(size_of(records_fd_), 4));
@@ -192,7 +192,7 @@ bool CoefficientCache::claim(int64_t sample) {
   return entries_[static_cast<size_t>(sample)].place.compare_exchange_strong(nothing, kClaimed);
 }
 
-// First the bytes, then the row that says so, then the entry.
+// First the bytes, then the row that refers to them, then the entry.
 void CoefficientCache::append(int64_t sample, uint64_t stamp, std::span<const std::byte> record) {
   if (record.empty() || record.size() > UINT32_MAX || is_full() || !has_room(record.size() + kRow)) return;
   const uint64_t begin = end_.fetch_add(record.size());
@@ -245,7 +245,7 @@ void CoefficientCache::fill_up(const std::string& why) {
              human_count(records()), " of ", counted(options_.samples, "image"), ": ", why,
              "; the cached images are used, and other images are read from "
              "their files"));
-  full_ = true;  // who sees that may expect it said
+  full_ = true;  // set after the message, so that a reader can rely on it
 }
 
 void CoefficientCache::offer(int64_t sample) {

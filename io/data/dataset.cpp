@@ -434,8 +434,8 @@ class LmdbReader final : public Dataset::Reader {
   }
 
   const Dataset::Impl& dataset_;
-  // Where packed values were found: a look-up takes as long as copying a small record, the map never moves,
-  // and many records share a value.
+  // Packed values that were already found. A look-up takes as long as copying a small record, and many
+  // records share a value. The map never moves.
   std::vector<std::span<const std::byte>> packed_values_;
   ZstdDecompressor zstd_;
   std::optional<LinkedRecords> linked_;

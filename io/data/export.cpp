@@ -56,7 +56,7 @@ Json number_json(DType dtype, std::span<const std::byte> bytes) {
   return nullptr;
 }
 
-/// Whether its column says the dtype; others become f32.
+/// Whether the field's column states the dtype; numbers of other fields become f32.
 bool has_dtype(const Field& field) {
   return field.kind == FieldKind::kTensor && field.of.empty() && field.shape.rank() > 0 &&
          field.dtype != DType::kF32;
@@ -118,8 +118,8 @@ std::string column_of(const Field& field) {
   return concat(field.name, ":", kind, field.of.empty() ? "" : ":", field.of);
 }
 
-/// Counts the samples whose values come back changed: lists hold one row of numbers, of boxes f32, and texts that
-/// are UTF-8.
+/// Counts the samples whose values change when the list is read back: texts that are not UTF-8, numbers that an
+/// f32 rounds, NaN and infinity.
 class ListLosses {
  public:
   explicit ListLosses(std::span<const Field> fields) : fields_(fields), counts_(fields.size()) {}
@@ -182,7 +182,7 @@ std::vector<std::string> ListLosses::texts() const {
 
 // The files.
 
-// Whether the extension of `path` may stay: it belongs to an image and not to another layout.
+// `path` with an extension that fits the layout. Replaces an image's extension that doesn't fit, and keeps all others.
 std::string with_fitting_ending(const std::string& path, ImageLayout layout) {
   const std::string ending = lower_ending(path);
   const bool has_jpeg = ending == "jpg" || ending == "jpeg" || ending == "jpe" || ending == "jfif";
@@ -402,7 +402,7 @@ class Exporter {
   int64_t rewritten_ = 0;
   std::vector<ExportReport::Unwritten> unwritten_;
   std::vector<ExportReport::Renamed> renamed_;
-  std::string name_column_ = "name";  // of fields.jsonl: what the sample is called where its file is not
+  std::string name_column_ = "name";  // of fields.jsonl: for samples' names that differ from their files'
   std::string lines_;                 // of fields.jsonl; empty: there is none
   ListLosses losses_;                 // of these
 };
@@ -414,7 +414,7 @@ Result<std::string> export_name(const std::string& path, const std::string& clas
     const fs::path parts(name);
     return parts.is_absolute() || std::find(parts.begin(), parts.end(), "..") != parts.end();
   };
-  const std::string folder = as_folder(class_name);  // without a class the path is all
+  const std::string folder = as_folder(class_name);  // empty without a class
   if (leaves(path) || leaves(folder) || path.find('\0') != std::string::npos)
     return Status(ErrorCode::kUnsupported,
                   concat("[export] the name '", folder, folder.empty() ? "" : "/", path,

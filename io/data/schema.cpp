@@ -200,7 +200,7 @@ Status check_forms(std::span<const Field> fields) {
   return {};
 }
 
-/// Every number of a field of rows.
+/// Checks every number of a field of rows.
 static Status check_rows(const Field& field, std::span<const std::byte> value, int64_t classes) {
   const auto wrong = [&](std::string_view what) {
     return Status(ErrorCode::kCorrupt, concat("field '", field.name, "' holds ", what));

@@ -20,7 +20,7 @@ namespace dlpipe::data {
 
 namespace {
 
-// One thread's tools.
+// Checks records on one thread.
 class RecordVerifier {
  public:
   RecordVerifier(const Dataset& dataset, const VerifyOptions& options,
@@ -281,7 +281,7 @@ Status StoredImages::read_whole(std::span<const std::shared_ptr<const Dataset>> 
     return {};
   sort();
   std::vector<std::unique_ptr<Dataset::Reader>> readers(splits.size());
-  ptrdiff_t left = 1024;  // files, for which a training waits
+  ptrdiff_t left = 1024;  // the most files to read, because a training waits for this
   for (auto begin = images_.begin(); begin != images_.end();) {
     const auto end = std::find_if(begin, images_.end(),
                                   [&](const Image& image) { return image.checksum != begin->checksum; });
@@ -296,7 +296,7 @@ Status StoredImages::read_whole(std::span<const std::shared_ptr<const Dataset>> 
       if (readers[image->split] == nullptr) {
         DLPIPE_ASSIGN_OR_RETURN(readers[image->split], splits[image->split]->reader());
       }
-      image->checksum = 0;  // of what can't be read, too
+      image->checksum = 0;  // stays 0 if it can't be read
       if (left < 0) continue;
       const auto record = readers[image->split]->record(image->sample);
       if (record.ok()) {
@@ -327,7 +327,7 @@ void StoredImages::find_alike(int threads, DuplicateImages& found) {
 Result<DuplicateImages> StoredImages::duplicates(std::span<const std::shared_ptr<const Dataset>> splits,
                                                  int look_threads) {
   sort();
-  // The named ones are the first ones, whatever their checksums are.
+  // The pairs that are named are the first ones, independent of their checksums.
   std::vector<DuplicateImages::Pair> of_splits, of_classes;
   for (auto begin = images_.begin(); begin != images_.end();) {
     const auto end = std::find_if(begin, images_.end(),

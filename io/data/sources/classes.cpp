@@ -18,7 +18,7 @@ namespace dlpipe::data {
 
 namespace {
 
-/// Whether masks hold numbers of classes that stay as they are when these are numbered again.
+/// Whether masks hold class numbers, which don't change when the classes are renumbered.
 bool has_fixed_masks(const SourceListing& listing) {
   return listing.mask_numbers == MaskNumbers::kClasses &&
          std::any_of(listing.fields.begin(), listing.fields.end(),
@@ -109,7 +109,7 @@ constexpr std::string_view kForm =
     "; write only the class on each line, in the order of the images' names, or a .csv with the first "
     "line path,label for --manifest";
 
-/// Lists of another kind: NAME.jpg CLASS on each line, or a first line that names columns.
+/// Refuses lists of another kind: NAME.jpg CLASS on each line, or a first line that names columns.
 Status check_form(const std::string& file, const std::vector<std::string>& lines, size_t images) {
   const auto begins_with_image = [](const std::string& line) {
     const size_t end = line.find_first_of(kBetween);

@@ -187,7 +187,7 @@ void drop_empty_classes(SourceListing& listing) {
 }
 
 void warn_of_classes(SourceListing& listing, const std::string& hint) {
-  // If nothing can be read, this is the error.
+  // If nothing can be read, that is the error that is reported.
   if (std::none_of(listing.entries.begin(), listing.entries.end(),
                    [](const SourceEntry& entry) { return entry.problem.empty(); }))
     return;

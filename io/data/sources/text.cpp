@@ -1,5 +1,5 @@
 // A text file as sequences of characters: record i holds length + 1 tokens from place i * length on, so that every character is
-// predicted once per epoch from those before it in its record. Characters are numbered in code point order; where a text has
+// predicted once per epoch from those before it in its record. Characters are numbered in code point order; if a text has
 // more than 256 different ones, or is not UTF-8, tokens are its bytes.
 #include <algorithm>
 #include <array>
@@ -41,7 +41,7 @@ class TextSource final : public Source {
 
  private:
   void number_bytes(std::string_view text, SourceListing& listing);
-  /// False where there are too many.
+  /// False if there are too many.
   bool number_characters(std::string_view text, SourceListing& listing);
 
   std::string path_;

@@ -56,7 +56,7 @@ static Result<TypedColumn> parse_typed_column(const std::string& text) {
   };
   auto [name, last] = before_last(text);
   const auto [first, middle] = before_last(name);
-  const KindName* kind = find_kind(middle);  // of what `last` names, which may be called as a kind is: boxes
+  const KindName* kind = find_kind(middle);  // if found, `last` names boxes, even if it is also a kind's name
   if (kind != nullptr) {
     name = first;
     column.of = last;
@@ -160,7 +160,7 @@ Result<std::vector<std::string>> names_in_cell(std::string_view cell) {
   if (!json.is_array()) return wrong(concat("'", short_name(cell), "' is not a list of classes"));
   for (const auto& one : json) {
     int64_t whole = 0;
-    const bool is_fraction = one.is_number_float();  // of zero, it may be
+    const bool is_fraction = one.is_number_float();  // perhaps a whole number, such as 7.0
     if (!one.is_string() && !one.is_number_integer() && !(is_fraction && parse_whole(one.dump(), &whole)))
       return wrong(concat("'", short_name(cell), "' is not a list of names or whole numbers"));
     names.push_back(one.is_string() ? one.get<std::string>()

@@ -153,7 +153,7 @@ bool says_of_samples(const std::string& name, uint64_t size) {
   return size <= kMost && (ending == "cls" || ending == "json" || ending == "txt");
 }
 
-/// A member, its place by its name, and the entry that it may become.
+/// Takes from the budget the memory of a member, of its place by its name, and of the entry that it may become.
 Status Indexer::take_name(const std::string& name) {
   constexpr uint64_t kBytes = 2 * (sizeof(TarMember) + sizeof(SourceEntry)) + 64;
   return budget_.take(kBytes + 3 * name.size(), 1, "the list of its files");
@@ -232,8 +232,7 @@ Result<bool> Indexer::add(const Header& header, char type, uint64_t data, uint64
   const Extended extended = std::move(extended_);
   extended_ = {};
   const bool is_ustar = text_at(header, 257, 5) == "ustar";
-  const bool is_posix =
-      is_ustar && header[262] == std::byte{0};  // GNU has other things in the prefix's place
+  const bool is_posix = is_ustar && header[262] == std::byte{0};  // GNU has other data in the prefix's place
   const std::string_view prefix = is_posix ? text_at(header, 345, 155) : std::string_view();
   const std::string full =
       extended.name ? *extended.name : concat(prefix, prefix.empty() ? "" : "/", text_at(header, 0, 100));
@@ -598,7 +597,7 @@ void TarSource::note_damage(const TarIndex& index, SourceListing& listing) const
 
 Result<SourceListing> TarSource::list() {
   const bool is_stream =
-      options_.path == "-" || !options_.address.empty();  // it is there once, or fetched once
+      options_.path == "-" || !options_.address.empty();  // it can be read once, or is fetched once
   if (!archive_ || !is_stream) {
     DLPIPE_ASSIGN_OR_RETURN(archive_, ArchiveBytes::open(options_.path, options_));
   }

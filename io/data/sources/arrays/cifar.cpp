@@ -25,7 +25,7 @@ constexpr size_t kPlane = size_t{kSide} * kSide;
 
 constexpr const char* kSuperclass = "superclass";  // CIFAR-100's second label
 
-/// One of the two data sets, as its files are named.
+/// One of the two datasets, by the names of its files.
 struct Kind {
   std::string_view name;
   size_t labels;  // bytes before the pixels; the last is the class

@@ -40,7 +40,7 @@ bool is_gzip(std::span<const std::byte> bytes) {
 Status gunzip(std::span<const std::byte> bytes, std::span<std::byte> out, bool whole,
               const std::string& name) {
   DLPIPE_ASSIGN_OR_RETURN(Inflater inflater, Inflater::begin(Inflater::Form::kGzip));
-  std::byte one_too_many{};  // room for it shows an overlong stream, and lets a right one come to its end
+  std::byte one_too_many{};  // space for it detects an overlong stream, and lets a correct one reach its end
   const size_t room = out.size() + (whole ? 1 : 0);
   size_t done = 0;
   bool is_end = false;
@@ -67,8 +67,8 @@ Status gunzip(std::span<const std::byte> bytes, std::span<std::byte> out, bool w
 
 struct IdxArray {
   std::vector<size_t> dims;
-  std::vector<std::byte> file;         // as it is on disk
-  std::unique_ptr<std::byte[]> whole;  // decompressed; empty where the file is not gzipped
+  std::vector<std::byte> file;         // the bytes on disk
+  std::unique_ptr<std::byte[]> whole;  // decompressed; null if the file is not gzipped
   uint64_t size = 0;                   // of the decompressed file
   size_t header_bytes = 0;
   bool is_gzip = false;
@@ -133,7 +133,7 @@ Result<IdxArray> read_header(const std::string& file) {
     array.size *= array.dims.back();
   }
   array.size += array.header_bytes;
-  // deflate shrinks at most 1032 : 1, so a header that declares more is corrupt; and it never adds as much as a hundredth and a
+  // Deflate shrinks at most 1032 : 1, so a header that declares more is corrupt. It never makes data larger by 1 % plus a
   // megabyte.
   const uint64_t file_bytes = array.stamp.size_bytes;
   if (array.is_gzip && array.size / 1032 > file_bytes)
@@ -184,7 +184,7 @@ bool is_images_name(const std::string& name) {
   return name.find("images") != std::string::npos && is_idx_name(name);
 }
 
-/// Sorted. What was unpacked next to its archive is one file; Kaggle's MNIST has folders with such names, too.
+/// Sorted. A file that was unpacked next to its archive counts once. Folders don't count: Kaggle's MNIST has such names, too.
 std::vector<std::string> images_files_in(const std::string& folder, std::error_code& error) {
   std::vector<std::string> files;
   for (const auto& entry : fs::directory_iterator(folder, error)) {

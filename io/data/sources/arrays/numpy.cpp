@@ -150,7 +150,7 @@ Result<Labels> labels_of(const NpyArray& array) {
   return labels;
 }
 
-/// The texts of `array` where they can be names of classes, in the order of their numbers: [K], none empty or repeated. Else
+/// The texts of `array` if they can be names of classes, in the order of their numbers: [K], none empty or repeated. Else
 /// empty.
 Result<std::vector<std::string>> class_names_in(const NpyArray& array) {
   if (!holds_texts(array) || array.sample_elements() != 1) return std::vector<std::string>();
@@ -160,7 +160,7 @@ Result<std::vector<std::string>> class_names_in(const NpyArray& array) {
   return names;
 }
 
-/// Whether the classes in `labels` are numbers below `count`; false where there are no classes.
+/// Whether the classes in `labels` are numbers below `count`; false if there are no classes.
 bool are_below(const Labels& labels, size_t count) {
   const auto is_below = [&](int64_t number) { return number >= 0 && number < static_cast<int64_t>(count); };
   const bool classes_are = std::all_of(labels.classes.begin(), labels.classes.end(), [&](const auto& text) {
@@ -230,7 +230,7 @@ class NumpySource final : public Source {
   void add_entries(size_t number, SourceListing& listing);
   Status add_fields(SourceListing& listing) const;
 
-  /// Makes the elements of an array that is used readable, and asks the budget for what unpacking it takes.
+  /// Makes the elements of an array that is used readable, and takes the memory for unpacking it from the budget.
   Status load(NpyArray& array);
   /// The same, and also reserves memory for the values that are made from all its numbers or texts.
   Status take_values(NpyArray& array);
@@ -240,12 +240,12 @@ class NumpySource final : public Source {
   std::optional<ReadBudget> budget_;
   std::vector<NpyArray> arrays_;
   std::vector<Split> splits_;
-  std::vector<std::string> others_;  // arrays that are neither
+  std::vector<std::string> others_;  // arrays that are neither images nor labels
   struct ClassNames {
     std::string array;
     std::vector<std::string> names;
   };
-  std::vector<ClassNames> class_names_;  // what could be such
+  std::vector<ClassNames> class_names_;  // candidates
   std::vector<std::string> class_of_entry_;
 };
 

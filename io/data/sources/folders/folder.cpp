@@ -1,4 +1,4 @@
-// A folder by class: SRC/CLASS/.../IMAGE, or with published splits SRC/train/CLASS/..., SRC/val/CLASS/.... image_folder.h decides
+// A folder per class: SRC/CLASS/.../IMAGE, or with published splits SRC/train/CLASS/..., SRC/val/CLASS/.... image_folder.h decides
 // which files are images, layouts.h which folders are splits.
 #include <algorithm>
 #include <filesystem>
@@ -85,12 +85,12 @@ class FolderSource final : public Source {
   void warn_of_lists(const SplitLayout& layout, SourceListing& listing) const;
   SourceOptions options_;
   std::string given_;
-  std::string root_;  // that, or a folder below it
+  std::string root_;  // given_, or a folder below it
   std::vector<FileOfEntry> files_;
-  int64_t beside_ = 0;  // images that lie next to the class folders
+  int64_t beside_ = 0;  // images next to the class folders
 };
 
-// The contents of `folder`, or of its only folder if that has a name for images or the folder's own name: val/images,
+// Lists the contents of `folder`, or of its only folder if that has a name for images or the folder's own name: val/images,
 // seg_train/seg_train.
 Status FolderSource::look_into(ImageFolder& look, TopFolder& folder) const {
   std::string path = folder.name;
@@ -116,7 +116,7 @@ Result<SplitLayout> FolderSource::find_layout(const ImageFolder::Names& top) con
   const bool is_pair = named == 1 && top.folders.size() == 2;  // the other may be a split by another name
   if (!options_.splits || (named < 2 && !is_pair)) return SplitLayout();
   std::vector<TopFolder> folders;
-  ImageFolder look(root_);  // its own: what it leaves aside is counted when the folder is walked
+  ImageFolder look(root_);  // a separate one: what is ignored is counted when the folder is walked
   for (const std::string& name : top.folders) {
     TopFolder& folder = folders.emplace_back();
     folder.name = name;
@@ -147,7 +147,7 @@ Result<std::vector<FolderSource::ClassFolder>> FolderSource::class_folders(const
     beside_ += static_cast<int64_t>(names.images.size());
     for (const std::string& name : names.folders) {
       const auto label = std::find(listing.classes.begin(), listing.classes.end(), name);
-      if (label == listing.classes.end()) continue;  // made since the layout was decided
+      if (label == listing.classes.end()) continue;  // created after the layout was decided
       all.push_back({concat(part.folder, "/", name), label - listing.classes.begin(), part.split,
                      part.folder.size() + 1});
     }
@@ -265,7 +265,7 @@ void FolderSource::warn_of_files_listed_twice(SourceListing& listing) {
   }
 }
 
-// What `dlpipe export` wrote for samples that folders alone do not describe: read as a folder, its masks become a class.
+// Warns about lists that `dlpipe export` wrote for samples that folders alone do not describe: here, masks become a class.
 void FolderSource::warn_of_lists(const SplitLayout& layout, SourceListing& listing) const {
   std::vector<std::string> folders = {root_};
   for (const SplitLayout::Part& part : layout.parts) folders.push_back(concat(root_, "/", part.folder));
@@ -325,7 +325,7 @@ Result<SourceListing> FolderSource::list_root(std::string& below_root) {
   const bool is_one =
       std::all_of(listing.entries.begin(), listing.entries.end(), [&](const SourceEntry& entry) {
         return entry.label == listing.entries.front().label;
-      });  // of many nobody asks, and lists are long
+      });  // only then is it worth reading lists, which are long
   if (options_.alone)
     warn_of_classes(listing, is_one ? likely.hint_for_one_class(!is_literal) : std::string());
   warn_of_lists(layout, listing);

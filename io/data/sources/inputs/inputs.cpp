@@ -527,7 +527,7 @@ void ManySources::say_class_order(std::span<const SourceListing> listings, Sourc
 
 Status ManySources::number_classes(std::vector<SourceListing>& listings, SourceListing& all) const {
   std::vector<const SourceListing*> each;
-  std::vector<std::string> unknown;  // inputs whose masks hold numbers that nobody names
+  std::vector<std::string> unknown;  // inputs whose masks hold numbers without names
   size_t with_masks = 0;
   for (size_t i = 0; i < listings.size(); ++i) {
     const SourceListing& listing = listings[i];

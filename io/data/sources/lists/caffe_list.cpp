@@ -92,7 +92,7 @@ bool is_without_ending(std::string_view line) {
 /// Where a list's images are.
 struct Root {
   std::string folder;
-  bool drops_slash = false;  // paths begin with a slash, but at this folder
+  bool drops_slash = false;  // paths begin with a slash that means this folder
 };
 
 /// The folder below which most of the first images are: --images, or a folder next to the list.

@@ -97,7 +97,7 @@ Result<JsonTable> read_table(const std::string& path) {
   }
 }
 
-/// Appends the rows of `one`, whose files lie below `folder`; `count` includes them.
+/// Appends the rows of `one`, whose files are below `folder`; `count` includes them.
 Status append(JsonTable one, const std::string& folder, ReadList& list, uint64_t count) {
   std::vector<size_t> place_of;
   std::vector<std::string>& columns = list.table.columns;
@@ -121,7 +121,7 @@ Status append(JsonTable one, const std::string& folder, ReadList& list, uint64_t
   return {};
 }
 
-/// SRC, or its folder data, in which published repositories have their splits; "" where neither has metadata.
+/// SRC, or its folder data, in which published repositories have their splits; "" if neither has metadata.
 std::string root_in(const std::string& path) {
   if (is_root(path)) return path;
   const std::string data = (fs::path(path) / "data").string();
@@ -154,7 +154,7 @@ Status check_metadata_files(const std::string& root, std::vector<std::string>& f
   return {};
 }
 
-/// Appends the rows of one of them to `list`, and its columns to the others. Names of files are then relative to `root`.
+/// Appends the rows of one metadata file to `list`, and its columns to the others. Names of files are then relative to `root`.
 /// kCorrupt names a line.
 Status add_metadata_file(const std::string& root, const std::string& file, ReadList& list) {
   const std::string path = concat(root, "/", file);
@@ -199,7 +199,7 @@ class ImageFolderSource final : public Source {
   void add_images_without_rows(SourceListing& listing);
   void say_what_was_found(SourceListing& listing) const;
   std::string fields_text(const SourceListing& listing) const;
-  /// The pieces of a path: the path to a split's folder is not part of a sample's name.
+  /// Where a sample's name begins in the path: after the split's folder.
   size_t split_begin(std::string_view path) const {
     return splits_.contains(top_of(path)) ? top_of(path).size() + 1 : 0;
   }
@@ -212,7 +212,7 @@ class ImageFolderSource final : public Source {
   ReadList list_;
   std::set<std::string> referred_;                          // files that rows name next to their images
   std::map<std::string, std::string, std::less<>> splits_;  // folder -> split
-  std::vector<std::string> found_fields_;  // what columns are found to be, as --field says it
+  std::vector<std::string> found_fields_;  // the kinds of columns that were found, in the form of --field
   std::string image_column_;
   std::string label_column_;  // "": none
   bool has_class_folders_ = false;
@@ -275,7 +275,7 @@ Status ImageFolderSource::choose_label() {
   return {};
 }
 
-// A folder without a split's name, and an image outside of all folders, belong to no split: then there are no splits, or they
+// A folder without a split's name, or an image outside of all folders, belongs to no split. Then there are no splits, or they
 // are unclear.
 Status ImageFolderSource::find_splits() {
   if (!options_.splits) return {};
@@ -361,7 +361,7 @@ void ImageFolderSource::say_what_was_found(SourceListing& listing) const {
   listing.warnings.insert(listing.warnings.begin(), std::move(text));
 }
 
-// As in lists. A split in which no image has a label is kept: it is a published test split.
+// Images without a label can't be used, as in lists. A split without any label is kept: it is a published test split.
 void ImageFolderSource::leave_out_unlabelled(SourceListing& listing) {
   std::set<std::string> labelled;  // splits
   for (const SourceEntry& entry : listing.entries)
@@ -416,7 +416,7 @@ Result<SourceListing> ImageFolderSource::list() {
     return Status(ErrorCode::kNotFound,
                   concat("[ingest] the metadata files of ", printable(root_), " name no image"));
   for (JsonTable::Row& row : list_.table.rows)
-    row.cells.resize(list_.table.columns.size());  // add_metadata_file asked
+    row.cells.resize(list_.table.columns.size());  // append() has checked the memory
   DLPIPE_RETURN_IF_ERROR(add_objects());
   choose_image_column();
   DLPIPE_RETURN_IF_ERROR(choose_label());

@@ -65,7 +65,7 @@ Result<std::unique_ptr<Source>> open_manifest(const SourceOptions& options) {
 
 constexpr size_t kMostFolders = 256;
 
-/// Those in `root` and those in them, in the order of their names; not the hidden ones.
+/// The folders in `root` and the folders in those, in the order of their names, without hidden ones.
 std::vector<fs::path> folders_in(const fs::path& root) {
   std::vector<fs::path> folders;
   std::error_code ignored;
@@ -163,7 +163,7 @@ Status ManifestSource::read_lines(std::string_view text, SourceListing& listing)
   CsvReader reader(text, separator_);
   std::vector<std::string> cells;
   int64_t line = 0;
-  int64_t read = 0;  // behind the head
+  int64_t read = 0;  // after the head
   bool is_first = true;
   while (true) {
     const auto more = reader.next(cells, line);
@@ -305,7 +305,7 @@ std::optional<ManifestSource::Places> ManifestSource::find_places(const SourceLi
   const auto there = static_cast<size_t>(
       std::count_if(times.begin(), times.end(), [](size_t in_folders) { return in_folders > 0; }));
   if (2 * there <= looked) return std::nullopt;
-  // Those in several folders are lost, the others that the fullest folder lacks are won.
+  // Using several folders gains the paths that the fullest one lacks, but paths that are in several of them are unclear.
   const auto unclear =
       static_cast<size_t>(std::count_if(times.begin(), times.end(), [](size_t n) { return n > 1; }));
   if (there > most + unclear) {
@@ -331,7 +331,7 @@ std::string ManifestSource::placed(const std::string& path) const {
     const std::string file = concat(part, "/", with_ending(path, full(part)));
     std::error_code ignored;
     if (!fs::is_regular_file(full(file), ignored)) continue;
-    if (!found.empty()) return path;  // which one is meant nobody knows
+    if (!found.empty()) return path;  // it is unclear which one is meant
     found = file;
   }
   return found.empty() ? path : found;

@@ -62,7 +62,7 @@ std::optional<size_t> find_column(const std::vector<std::string>& names,
   return std::nullopt;
 }
 
-/// By the names, else by `next`, the cells of the next line: the only one that looks like an image's name.
+/// The column of paths by its name, else by `next`, the cells of the next line: the only one that looks like an image's name.
 std::optional<size_t> find_paths(const std::vector<std::string>& names,
                                  const std::vector<std::string>& next) {
   if (const std::optional<size_t> path = find_path_column(names)) return path;
@@ -330,7 +330,7 @@ Status ManifestSource::number(SourceListing& listing) const {
 }
 
 void ManifestSource::write_whole_labels() {
-  if (head_ && !head_->classes.empty()) return;  // they are called as that line calls them
+  if (head_ && !head_->classes.empty()) return;  // they have the names in that line
   std::vector<std::string> labels = class_of_entry_;
   for (std::string& label : labels) {
     if (std::string number = separator_ == ';' ? with_decimal_point(label) : ""; !number.empty())
@@ -365,7 +365,7 @@ bool ManifestSource::holds_images(const std::vector<std::string>& values) const 
 Status ManifestSource::check_label_is_known() const {
   const std::vector<std::string>& names = columns_.maybe_label;
   if (!columns_.is_question) return {};
-  if (holds_images(class_of_entry_)) {  // of the first of them
+  if (holds_images(class_of_entry_)) {  // the cells of names[0]
     return misuse("ingest", printable(list_), ": the column ", in_quotes(names[0]),
                   " names images, not classes; if these are masks: --field ",
                   shell_text(concat(names[0], ":mask")));
@@ -440,7 +440,7 @@ Status ManifestSource::check_labels() const {
                       field_of_label("number"), ", which --task regress learns"));
 }
 
-// path,cat,dog,bird with ones and zeros: the first of these columns would be taken as the label.
+// path,cat,dog,bird with ones and zeros: the first of these columns would be used as the label.
 Status ManifestSource::check_one_hot(const SourceListing& listing) const {
   if (columns_.label_is_named || !columns_.label || listing.fields.empty() || columns_.split) return {};
   int64_t bit = 0;
@@ -452,7 +452,7 @@ Status ManifestSource::check_one_hot(const SourceListing& listing) const {
   if (std::none_of(class_of_entry_.begin(), class_of_entry_.end(), is_bit) ||
       !std::all_of(class_of_entry_.begin(), class_of_entry_.end(), is_bit_or_lost))
     return {};
-  std::optional<size_t> not_one;  // the first that is not of one class alone
+  std::optional<size_t> not_one;  // the first that does not have exactly one class
   for (size_t i = 0; i < listing.entries.size(); ++i) {
     const std::vector<std::string>& extra = listing.entries[i].extra;
     if (!std::all_of(extra.begin(), extra.end(), is_bit)) return {};
@@ -472,7 +472,7 @@ Status ManifestSource::check_one_hot(const SourceListing& listing) const {
 
 // Paths without labels are not useful for training.
 void ManifestSource::warn_of_images_as_text(SourceListing& listing) const {
-  if (read_) return;  // whoever read it says so
+  if (read_) return;  // imagefolder.cpp reports it
   for (size_t i = 0; i < columns_.extra.size(); ++i) {
     const TypedColumn& column = columns_.extra[i].column;
     const bool is_asked_for = std::any_of(
