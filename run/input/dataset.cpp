@@ -32,7 +32,7 @@ static std::string list(const std::vector<std::string>& names) {
   return text;
 }
 
-/// `option`: selects another one.
+/// The error for a missing part. `option` is the one that selects another part.
 static Status no_such_part(const std::string& directory, const std::vector<std::string>& names,
                            std::string_view part, std::string_view option) {
   std::string given;
@@ -116,7 +116,7 @@ Result<ModelFields> model_fields(const std::string& dataset, bool takes_tokens,
   return fields;
 }
 
-/// "3" of the only number in `bytes`; "" if they are of another size.
+/// The number in `bytes` as text, such as "3"; "" if `bytes` have another size.
 template <class T>
 static std::string text_of_number(std::span<const std::byte> bytes) {
   T number{};
@@ -125,7 +125,7 @@ static std::string text_of_number(std::span<const std::byte> bytes) {
   return concat(number);
 }
 
-/// "3": of a number, or of a text. kMisuse for anything else.
+/// The fold as text, such as "3", from a number or a text. kMisuse for anything else.
 static Result<std::string> fold_of(const data::Field& field, std::span<const std::byte> bytes,
                                    std::string_view command) {
   if (field.kind == data::FieldKind::kBytes)
@@ -212,7 +212,7 @@ Status check_input_kind(const std::string& model, bool takes_tokens, const std::
 
 namespace {
 
-/// "3): cat, dog, owl"; of a long table the part from just before the first difference.
+/// The end of a message, such as "3): cat, dog, owl". For a long table, only the part from just before the first difference.
 std::string describe_table(std::span<const std::string> names, size_t first_difference) {
   constexpr size_t kShown = 20;
   const size_t begin = names.size() <= kShown ? 0 : first_difference - std::min<size_t>(first_difference, 2);
@@ -223,7 +223,7 @@ std::string describe_table(std::span<const std::string> names, size_t first_diff
                 end < names.size() ? concat(", and ", names.size() - end, " more") : std::string());
 }
 
-/// The decimal of the fewest digits that `is_it`, near `value`; `value` itself if there is no shorter one.
+/// The decimal near `value` with the fewest digits for which `is_it` is true; `value` itself if there is none.
 double shortest_where(double value, const std::function<bool(double)>& is_it) {
   constexpr int kMostDigits = 16;
   for (int digits = 1; digits <= kMostDigits; ++digits) {
@@ -237,8 +237,8 @@ double shortest_where(double value, const std::function<bool(double)>& is_it) {
   return value;
 }
 
-// The op that does what `prep` says, for `channels` channels: scale = 1 / (255 std), bias = -mean / std. Solved in f64 from f32
-// numbers, it reproduces the same f32 numbers, using the shortest decimals that do.
+// The op that computes the same as `prep` for `channels` channels: scale = 1 / (255 std), bias = -mean / std. The equations are
+// solved in f64. The op has the shortest decimals that give the same f32 numbers again.
 std::string normalize_op(const BatchPrep& prep, int64_t channels) {
   std::string mean;
   std::string deviation;

@@ -1,4 +1,4 @@
-// CheckpointState as JSON. 64-bit hashes are hex texts: JSON's numbers do not hold them everywhere.
+// CheckpointState as JSON. 64-bit hashes are hex texts, because many JSON readers do not represent such numbers exactly.
 
 #include "run/record/checkpoint.h"
 
@@ -41,7 +41,7 @@ constexpr const char* kChecksum = "checksum";
 Json texts(const std::vector<std::string>& values) {
   return Json(Json::Array(values.begin(), values.end()));
 }
-/// A list of texts; none where there is no `key`.
+/// The list of texts at `key`; empty if there is no such key.
 Result<std::vector<std::string>> texts(const Json& object, std::string_view key, std::string_view file) {
   std::vector<std::string> values;
   for (const Json& item : object[key].items()) values.push_back(item.as_string());
@@ -94,7 +94,7 @@ Json model_json(const ModelState& model) {
   return json;
 }
 
-/// A grid's, of which a checkpoint has the stride alone.
+/// The coding of a grid of boxes. Checkpoints only record its stride.
 Json grid_json(const Json& task) {
   return Json::object({{"name", "grid"}, {"stride", task["stride"]}});
 }
@@ -318,7 +318,7 @@ Result<Tensor> read_tensor(const formats::WeightsFile& file, const formats::Safe
 
 Status save_tensors(const std::string& path, std::span<const NamedTensor> tensors,
                     std::map<std::string, std::string> metadata) {
-  std::vector<Tensor> kept;  // copies of what is not contiguous live until the file is written
+  std::vector<Tensor> kept;  // copies of tensors that are not contiguous, until the file is written
   std::vector<formats::SafetensorsTensor> entries;
   for (const NamedTensor& named : tensors) {
     kept.push_back(plain_contiguous(named.tensor));
@@ -729,7 +729,7 @@ Result<std::string> find_checkpoint(const std::string& path) {
     if (!best.empty()) return best;
   }
   if (!fs::exists(path, error)) {
-    DLPIPE_RETURN_IF_ERROR(refuse_other_kind("checkpoint", path, Wanted::kModel));  // a model's name
+    DLPIPE_RETURN_IF_ERROR(refuse_other_kind("checkpoint", path, Wanted::kModel));  // or a model's name
     return Status(ErrorCode::kNotFound,
                   concat("[checkpoint] there is no ", path,
                          "; give runs/NAME, runs/NAME/checkpoints/best or a file of weights"));

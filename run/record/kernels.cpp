@@ -66,7 +66,7 @@ void resume_kernels(const std::string& file) {
              "that the run would have computed"));
 }
 
-/// Whether measured kernels can be kept in `file`, whose folder is created for the first ones.
+/// Whether measured kernels can be kept in `file`. Creates its folder if necessary.
 static bool can_keep(const std::string& file) {
   const std::filesystem::path folder = std::filesystem::path(file).parent_path();
   std::error_code ignored;
@@ -81,7 +81,7 @@ std::string search_note(std::string_view without) {
                 without, " avoids it");
 }
 
-/// Reports once that searches take long. `measured` calls it.
+/// A callback for `measured` that reports once that searches take long.
 static std::function<void(const std::string& key)> tell_if_long(
     const engine::cpu::MeasuredKernels& measured) {
   constexpr int64_t kLongNs = 1'000'000'000;

@@ -104,7 +104,7 @@ bool RunDifference::has_measured_otherwise() const {
 
 namespace {
 
-/// metrics.jsonl, line by line. One that is not there has none.
+/// Reads metrics.jsonl line by line. A missing file has no lines.
 class MetricsLines {
  public:
   explicit MetricsLines(const std::string& path) : file_(path) {
@@ -135,8 +135,8 @@ class MetricsLines {
   bool has_following_ = false;
 };
 
-/// Weights that only one run recorded (an older one, or one whose epoch ended elsewhere), and a final validation that was not
-/// due in the other run, are not differences. Returns whether there was such a line.
+/// Skips a line of `one` that is not a difference: weights that only this run recorded (the other is older, or an epoch ended
+/// elsewhere in it), or a final validation that was not due in the other run. Returns whether there was such a line.
 bool skip_what_one_noted(MetricsLines& one, const MetricsLines& other) {
   const bool is_chain = one.holds(kChainKey) && !other.holds(kChainKey);
   const bool is_end = one.is_last() && one.holds("val_loss") && !other.holds("val_loss") && !other.is_over();
@@ -179,8 +179,8 @@ static std::string with_id(const std::string& path, const std::string& id) {
   return id.empty() ? path : concat(path.empty() ? "the data's own" : path, " (", id, ")");
 }
 
-/// Whether a run's kernels were chosen by rules, which an option, the environment or several machines may cause: kernels.json
-/// has the reason for each measured one.
+/// Whether a run's kernels were chosen by rules, which an option, the environment or several machines may cause. kernels.json has
+/// a reason for each measured kernel.
 static bool is_by_rules(const std::string& directory, const TrainConfig& config) {
   if (config.kernels == name_of(kKernelsByNames, KernelsBy::kRules)) return true;
   const auto kernels = formats::read_file(directory + "/kernels.json");
@@ -211,7 +211,7 @@ static void compare_options(const std::string& first, const std::string& second,
     if (name == "out") continue;
     const std::string id = concat(name, "-id");
     const std::string id_a = a.record[id], id_b = b.record[id];
-    if (!id_a.empty() && id_a == id_b) continue;  // the same dataset, wherever it lies
+    if (!id_a.empty() && id_a == id_b) continue;  // the same dataset, even in another place
     const std::string text_a = with_id(option_text(option, a), id_a);
     const std::string text_b = with_id(option_text(option, b), id_b);
     if (text_a != text_b) difference.options.push_back({std::string(name), text_a, text_b});

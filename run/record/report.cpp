@@ -28,7 +28,7 @@ double ratio(double part, double whole) {
   return whole > 0 ? part / whole : 0;
 }
 
-// The rate of all stages together if they had the threads exclusively and never waited.
+// The rate of all stages together if their threads were not used by anything else and never waited.
 double pipeline_rate(const SourceStats& stats) {
   double busy_s_per_item = 0;
   for (const StageStats& stage : stats.stages) {
@@ -167,7 +167,7 @@ void add_communication(const CollectiveStats& collective, const LedgerEntry& tot
 }
 
 double cores_for(const SourceStats& stats, double samples_per_s) {
-  double busy_s = 0;  // of one sample, on one core; the prefault thread's is waiting for storage
+  double busy_s = 0;  // of one sample, on one core; without the prefault thread, which waits for storage
   for (const StageStats& stage : stats.stages) {
     if (stage.items > 0 && stage.threads > 0 && stage.name != stage_name(pipeline::Stage::kPrefault))
       busy_s += static_cast<double>(stage.busy_ns) / kSecond / static_cast<double>(stage.items);
@@ -274,7 +274,7 @@ std::string duration_text(double seconds) {
   return shortest_decimal(seconds / kMinute) + "min";
 }
 
-/// Reads one run; each question adds a finding or nothing.
+/// Examines one run. The look_at functions add findings.
 class Doctor {
  public:
   Doctor(const Json& ledger, const TrainConfig& config, const MachineFacts& facts)
@@ -310,7 +310,7 @@ class Doctor {
 
  private:
   std::string trainer() const { return has_device_ ? "the device" : "training"; }
-  /// Not in a run that trained too little (kShortestJudged_ns).
+  /// False for a run that trained too little (kShortestJudged_ns).
   bool is_judged() const { return !(ledger_["limit"].is_string() && ledger_["limit"].as_string().empty()); }
   bool has_graph_off() const { return config_.graph == name_of(kGraphNames, GraphUse::kOff); }
   double span_share(Span span) const { return number(ledger_["spans"][span_name(span)]["share"]); }
@@ -321,7 +321,7 @@ class Doctor {
   /// Formatted as a word of a command.
   std::string data() const { return config_.data.empty() ? "DATA" : shell_word(config_.data); }
 
-  /// The pipeline's stage whose threads were busiest. The row "collective" of several processes is none of them.
+  /// The stage of the pipeline with the busiest threads. The row "collective" of several processes is not such a stage.
   std::string busiest_stage() const {
     std::string name;
     double most = 0;
@@ -334,7 +334,7 @@ class Doctor {
     return name;
   }
 
-  /// For a run in progress, or a killed one: up to which step.
+  /// For a run in progress, or one that was killed: the step up to which the verdict holds.
   std::string condition() const {
     if (ledger_["finished"].as_bool(true)) return {};
     return concat("up to step ", human_count(ledger_["steps"].as_int()),
@@ -361,7 +361,7 @@ class Doctor {
     return concat(trainer(), " hardly waited for data (", percent(wait_share_), "): the model is the limit");
   }
 
-  /// What the coefficient cache did, if there was one, after a verdict.
+  /// What the coefficient cache did, if there was one; it follows the verdict.
   std::string cache() const {
     const Json& stats = ledger_["cache"];
     if (!stats.is_object()) return {};
@@ -496,7 +496,7 @@ class Doctor {
   const MachineFacts& facts_;
   bool has_device_ = false;
   double wait_share_ = 0;  // for data
-  double copy_share_ = 0;  // of a device, for what is copied to it
+  double copy_share_ = 0;  // of a device, for copies to it
   double gap_share_ = 0;   // of a device, for the host
   std::vector<Finding> findings_;
 };

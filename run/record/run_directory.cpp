@@ -49,8 +49,8 @@ std::string free_run_name(const std::string& name) {
   return free;
 }
 
-/// Remains of a run without config.toml: a checkpoint, or lines in a file that a run writes anew; or a folder with the name of such a
-/// file. "" if there are none. A start that was stopped before its first step leaves none.
+/// A file that shows that there was a run, although config.toml is missing: a checkpoint, a non-empty file of a run, or a folder
+/// with the name of such a file. "" if there is none. A start that was stopped before its first step leaves none.
 static Result<std::string> traces_of_a_run(const RunDirectory& directory) {
   for (const std::string& file :
        {directory.metrics_file(), directory.quarantine_file(), directory.ledger_file(),
@@ -99,7 +99,7 @@ Result<std::unique_ptr<RunDirectory>> RunDirectory::reopen(const std::string& pa
                     concat("[run] ", path, " has lost its config.toml; to continue, restore it: cp ",
                            shell_word(copy), " ", shell_word(path + "/config.toml")));
     const bool has_begun = trace.empty() && fs::exists(path + "/checkpoints", error);
-    // where another process begins it just now, that is what to say
+    // If another process is just beginning the run, this reports it.
     if (has_begun) DLPIPE_RETURN_IF_ERROR(RunDirectory(path).lock());
     return Status(
         ErrorCode::kNotFound,
@@ -123,7 +123,7 @@ Status RunDirectory::lock() {
   }
   lock_process_ = ::getpid();
   if (::flock(lock_fd_, LOCK_EX | LOCK_NB) != 0) {
-    made_lock_ = false;  // its holder's now
+    made_lock_ = false;  // it belongs to its holder
     return misuse("run", lock_holder(lock_fd_), " is training in ", path_, "; stop it first");
   }
   return {};
@@ -133,14 +133,14 @@ bool RunDirectory::is_in_use(const std::string& path) {
   const int fd = ::open((path + "/lock").c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return false;
   const bool is_free = ::flock(fd, LOCK_SH | LOCK_NB) == 0;
-  ::close(fd);  // and with it the lock
+  ::close(fd);  // also releases the lock
   return !is_free;
 }
 
 RunDirectory::~RunDirectory() {
   if (metrics_fd_ >= 0) ::close(metrics_fd_);
-  std::error_code ignored;  // what isn't empty by now is somebody else's, and stays
-  // Called while it is locked, so that no other process has it, whose run would then have no lock.
+  std::error_code ignored;  // folders that are not empty belong to somebody else and stay
+  // The file is removed while it is locked: no other process can have locked it, whose run would then be without a lock.
   if (is_new_ && made_lock_) fs::remove(file("lock"), ignored);
   if (lock_fd_ >= 0) close_locked(lock_fd_, lock_process_);
   if (!is_new_) return;
@@ -227,7 +227,7 @@ std::string describe_changes(const TrainConfig& now, const TrainConfig& written)
 }  // namespace
 
 Status save_config(const std::string& run, const TrainConfig& config) {
-  TrainConfig written = config;  // the same run is meant from any folder
+  TrainConfig written = config;  // absolute, so that it means the same run from any folder
   std::error_code ignored;
   if (!written.out.empty()) written.out = fs::absolute(written.out, ignored).lexically_normal().string();
   std::string text = write_config(written);

@@ -21,7 +21,7 @@ bool is_class_of_boxes(const data::Field& field) {
   return field.kind == data::FieldKind::kLabels && !field.of.empty();
 }
 
-/// Samples of one slice of a pass over masks.
+/// The number of samples in one slice of a pass over masks.
 constexpr int64_t kSamplesASlice = 64;
 
 /// The largest class number of the masks called `name` except kIgnored; -1 if there is none.
@@ -34,7 +34,8 @@ int64_t largest_class(const data::Dataset& dataset, const std::string& name) {
   return -1;
 }
 
-/// Masks that come with boxes hold their classes' numbers from 1 on, 0 being the ground (io/data/FORMAT.md).
+/// The names of a mask's classes. In masks that come with boxes, 0 is the background and their classes begin with 1
+/// (io/data/FORMAT.md).
 Result<std::vector<std::string>> class_names_of(const data::Dataset& dataset, const std::string& mask) {
   const bool has_boxes = std::ranges::any_of(dataset.fields(), is_class_of_boxes);
   std::vector<std::string> names;
@@ -51,7 +52,7 @@ Result<std::vector<std::string>> class_names_of(const data::Dataset& dataset, co
   return names;
 }
 
-/// Pixels of each class that were taken for each: [K, K].
+/// Counts pixels by true and predicted class: [K, K].
 class PixelTally final : public Tally {
  public:
   void add(const engine::Tensor& outputs, const BatchInput& input) override {
@@ -72,12 +73,12 @@ class PixelTally final : public Tally {
   std::vector<double> counts_;
 };
 
-/// NaN: of nothing.
+/// part / whole; NaN if `whole` is 0.
 double share(double part, double whole) {
   return whole > 0 ? part / whole : std::numeric_limits<double>::quiet_NaN();
 }
 
-/// Of one class: pixels that are it, that were taken for it, and both.
+/// The pixels of one class: those that have it, those predicted to have it, and both.
 struct Pixels {
   double own = 0, taken = 0, right = 0;
   double iou() const { return share(right, own + taken - right); }
@@ -118,7 +119,7 @@ std::vector<double> judge_pixels(std::span<const std::string> tallies,
     values.push_back(name == "miou"             ? mean_of(all, &Pixels::iou)
                      : name == "dice"           ? mean_of(all, &Pixels::dice)
                      : name == "pixel_accuracy" ? (count > 0 ? right / count : 0)
-                                                : 0);  // the loss, which is its own
+                                                : 0);  // the loss, which is computed elsewhere
   }
   return values;
 }

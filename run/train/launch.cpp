@@ -36,7 +36,7 @@ std::vector<std::string> names_of(const std::string& name) {
   return names;
 }
 
-/// The value of `--name VALUE`, `--name=VALUE` or `-nVALUE`, the last one as for the run itself; empty: not given.
+/// The value of `--name VALUE`, `--name=VALUE` or `-nVALUE`; the last one counts, as in the run itself. Empty if not given.
 std::string option_of(const std::vector<std::string>& arguments, const std::string& name) {
   std::string value;
   const std::vector<std::string> names = names_of(name);
@@ -66,7 +66,7 @@ std::vector<std::string> resuming(const std::string& run, const std::vector<std:
 
 /// The run directory of the command after --, from its command line and config file.
 struct RunOptions {
-  std::string run;  // its directory; empty: not said
+  std::string run;  // its directory; empty: not given
   bool resumes = false;
   double peer_timeout_s = 0;
 };
@@ -78,7 +78,7 @@ Result<RunOptions> run_options(const std::vector<std::string>& arguments) {
   TrainConfig config;
   if (!file.empty()) {
     const Status status = read_config(file, config);
-    if (!status.ok() && !options.resumes) return status;  // for a missing run, train reports more
+    if (!status.ok() && !options.resumes) return status;  // if the run is missing, train's error says more
   }
   if (const std::string out = option_of(arguments, "--out"); !out.empty()) config.out = out;
   if (!options.resumes) options.run = config.out;
@@ -104,9 +104,9 @@ std::vector<std::string> command_of(const LaunchOptions& options, const std::vec
   return words;
 }
 
-/// mpirun checks every five minutes whether it still reaches its other machines. One that has lost its network would be missed
-/// by its ranks' peers first; mpirun's messages to it would then block for a quarter of an hour. Here it checks more often, and
-/// so ends the run within half of --peer-timeout, naming the machine. The user's own settings are kept.
+/// By default, mpirun checks every five minutes whether it still reaches its other machines. If a machine loses its network, the
+/// peers of its ranks notice that first; mpirun's messages to it then block for a quarter of an hour. With these settings, mpirun
+/// checks more often, ends the run within half of --peer-timeout, and names the machine. The user's own settings are kept.
 void let_mpirun_miss_machines_early(double timeout_s) {
   const auto seconds = [&](double share) {
     return std::to_string(std::max<int64_t>(1, static_cast<int64_t>(timeout_s * share)));
@@ -118,7 +118,7 @@ void let_mpirun_miss_machines_early(double timeout_s) {
   }
 }
 
-/// Starts it in a process group of its own: Ctrl-C reaches only this process, which then forwards it in mpirun's way.
+/// Starts the command in a separate process group: Ctrl-C reaches only this process, which forwards it with a signal for mpirun.
 Result<pid_t> start(std::vector<std::string>& words) {
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);
@@ -143,8 +143,8 @@ Result<pid_t> start(std::vector<std::string>& words) {
   return pid;
 }
 
-/// Waits; passes a stop on once, with the signal that mpirun forwards and survives. Returns the exit code, or 128 plus the
-/// number of the signal that ended it.
+/// Waits for the process. Forwards a request to stop once, with the signal that mpirun forwards and survives. Returns the exit
+/// code, or 128 plus the number of the signal that ended the process.
 int wait_for(pid_t pid, const std::atomic<bool>* stop) {
   constexpr std::chrono::milliseconds kLook{20};
   bool has_said = false;
@@ -175,7 +175,7 @@ Status check(const LaunchOptions& options, const RunOptions& run) {
   return {};
 }
 
-/// Empty where nothing was saved.
+/// How to continue the run; empty if nothing was saved.
 std::string again_text(const std::string& run, int64_t processes) {
   if (!std::filesystem::exists(run + "/checkpoints/last")) return "";
   return concat("; continue with: dlpipe launch --np ", processes, " -- train --resume ", shell_word(run));
@@ -193,18 +193,19 @@ Status launch(const LaunchOptions& options, const std::atomic<bool>* stop,
   }
   let_mpirun_miss_machines_early(given.peer_timeout_s);
   const auto is_run = [&] { return std::filesystem::exists(given.run + "/config.toml"); };
-  // `train` rejects another run in --out, even if the first attempt failed before that.
+  // Only a run that this launch began is continued. `train` rejects an --out with another run, but the first attempt may have
+  // failed before that.
   const bool may_go_on = !given.resumes && !is_run();
   for (int64_t processes = options.processes;; processes /= 2) {
-    // A launch that was killed before its run began starts over. A resumed run gets the same options again, because changes may
-    // not be in its config.toml yet, and they take effect only once.
+    // If the first attempt failed before its run began, the next one starts over. A resumed run gets the same options again,
+    // because changes may not be in its config.toml yet, and they take effect only once.
     const bool goes_on = may_go_on && processes != options.processes && is_run();
     std::vector<std::string> words =
         command_of(options, goes_on ? resuming(given.run, options.arguments) : options.arguments, processes);
     DLPIPE_ASSIGN_OR_RETURN(const pid_t pid, start(words));
     const int code = wait_for(pid, stop);
     if (code == kDone) return {};
-    if (code == kMisused) return {ErrorCode::kMisuse, ""};  // the run has said why
+    if (code == kMisused) return {ErrorCode::kMisuse, ""};  // the run has reported why
     const bool is_stopped = stop != nullptr && stop->load();
     const std::string again = again_text(given.run, processes);
     if (code == kStopped || is_stopped) {

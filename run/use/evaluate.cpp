@@ -26,7 +26,7 @@ using engine::Tensor;
 
 namespace {
 
-/// Places [first, last) of an axis.
+/// Positions [first, last) of an axis.
 Tensor part(const Tensor& pixels, int axis, int64_t first, int64_t last) {
   return engine::slice(pixels, axis, first, last);
 }
@@ -40,7 +40,8 @@ Tensor mirrored(const Tensor& pixels) {
   return whole.view_as(whole.shape(), turned, (columns - 1) * channels).contiguous_copy();
 }
 
-// Place i shows what was at i + by (1 or -1), the edge reflected about the outermost place.
+// Moves the image along an axis: position i gets what was at i + by, where `by` is 1 or -1. The edge is reflected about the
+// outermost position.
 Tensor moved(const Tensor& pixels, int axis, int64_t by) {
   const int64_t size = pixels.size(axis);
   if (size < 2) return pixels;
@@ -61,7 +62,7 @@ Tensor flip_logits(engine::Module& model, const Tensor& pixels) {
   return engine::scale(engine::add(plain_logits(model, pixels), plain_logits(model, mirrored(pixels))), 0.5);
 }
 
-/// The smallest extent whose crop has at least `extent`.
+/// The smallest extent with a crop of at least `extent`.
 int64_t extent_for_crop(int64_t extent) {
   return (extent * 8 + 6) / 7;
 }
@@ -83,13 +84,13 @@ Error with_crop_advice(const Error& error, const Tensor& whole, bool flips) {
              " give --val-augment \"", chain_for(extent_for_crop(height), extent_for_crop(width)), "\"")));
 }
 
-/// The mean over corners and centre, of each also mirrored if `flips`.
+/// The mean over the crops of the corners and the centre, each also mirrored if `flips`.
 Tensor crop_logits(engine::Module& model, const Tensor& pixels, bool flips) {
   const Tensor whole = engine::plain(pixels);
   const int64_t height = seen_extent(whole.size(1), Views::kFiveCrop);
   const int64_t width = seen_extent(whole.size(2), Views::kFiveCrop);
   const int64_t down = whole.size(1) - height, across = whole.size(2) - width;
-  // Half of what is left over, a half rounded to even: torchvision's centre.
+  // Half of the rest, rounded half to even, as torchvision does for the centre.
   const auto middle = [](int64_t rest) { return rest / 2 + (rest % 2 == 1 && rest / 2 % 2 == 1 ? 1 : 0); };
   const std::array<std::array<int64_t, 2>, 5> places = {
       {{0, 0}, {0, across}, {down, 0}, {down, across}, {middle(down), middle(across)}}};
@@ -134,21 +135,21 @@ int64_t dropped_rows(const Batch& batch) {
   return std::count(there.begin(), there.end(), 0.0f);
 }
 
-/// What is counted of some rows, in their order.
+/// The sums over some rows, added in their order.
 struct Sums {
   double loss = 0;
   double weight = 0;
   std::unique_ptr<Tally> tally;
 };
 
-/// What ranks tell each other of their sums: loss, weight, and the tally with its length.
+/// The bytes of `sums` that ranks exchange: loss, weight, the tally's length, and the tally.
 std::string counted_bytes(const Sums& sums) {
   const std::string tally = sums.tally->bytes();
   return concat(bytes_of(std::array<double, 3>{sums.loss, sums.weight, static_cast<double>(tally.size())}),
                 tally);
 }
 
-/// The next of many; `bytes` are those behind it then.
+/// Sums that a rank sent. take_counted() reads the first ones in `bytes` and removes them from it.
 struct Counted {
   double loss = 0;
   double weight = 0;
@@ -162,7 +163,7 @@ Counted take_counted(std::string_view& bytes) {
   return counted;
 }
 
-/// One pass: a Sums for all rows, or where batches are cut into grains, one per grain.
+/// One pass over the data, with one Sums for all rows, or one per grain if batches are divided into grains.
 class Pass {
  public:
   Pass(engine::Module& model, const EvalOptions& options, const LogitsObserver& observer)
@@ -206,7 +207,7 @@ class Pass {
     const std::vector<double> values = task_.judge(tallies, options_.metrics, options_.task_state);
     for (size_t m = 0; m < options_.metrics.size(); ++m) {
       const std::string_view name = options_.metrics[m]->name;
-      // the loss that was asked for, not always the metric's cross-entropy
+      // The chosen loss is reported, which is not always the cross-entropy of the metric.
       report.metrics.emplace_back(name, name == engine::kLossMetric ? report.loss : values.at(m));
     }
     if (figures != nullptr && task_.report != nullptr)
@@ -232,7 +233,7 @@ class Pass {
     } else if (input.total_weight > 0) {
       sums.loss += loss_of(there, input.target, input.weight) * input.total_weight;
       sums.weight +=
-          input.has_object ? input.total_weight : 0;  // else it adds to the loss of others' objects
+          input.has_object ? input.total_weight : 0;  // else its loss counts for the objects of others
     }
     return logits;
   }
@@ -241,8 +242,8 @@ class Pass {
     return options_.loss->compute(outputs, target, weight, options_.loss_arguments).item();
   }
 
-  /// Each image's loss by its number of pixels that count. The Dice loss is of all pixels that it gets: of a batch's it would depend on
-  /// how images are batched.
+  /// Adds each image's loss, weighted by the number of its pixels that count. The Dice loss is one number for all its pixels; that
+  /// of a whole batch would depend on how images are batched.
   void add_loss_by_image(const Tensor& outputs, const BatchInput& input, Sums& sums) const {
     const int64_t images = outputs.size(0), pixels = input.target.elements() / images;
     const Tensor weights = input.weight.to(cpu_device());
@@ -259,7 +260,7 @@ class Pass {
     }
   }
 
-  /// Of all ranks, in the order of batches and grains; counts of samples go into `report`.
+  /// The sums of all ranks, in the order of batches and grains. Counts of samples go into `report`.
   std::vector<Counted> all_counted(EvalReport& report) const {
     report.samples = samples_;
     report.dropped = dropped_;

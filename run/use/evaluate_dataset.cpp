@@ -128,8 +128,8 @@ Json to_json(const ClassReport& report, std::span<const std::string> names) {
 
 namespace {
 
-// The largest useful batch, because rows without a sample are also computed. A multiple of 64, so that a validation set that
-// fits into one of the run's batches is evaluated with the run's shapes and kernels.
+// The largest useful batch, because rows without a sample are computed as well. It is a multiple of 64, so that a validation set
+// that fits into one of the run's batches is evaluated with the run's shapes and kernels.
 int64_t rows_for(int64_t samples, int64_t limit) {
   constexpr int64_t kRows = 64;
   if (limit >= 0) samples = std::min(limit, samples);
@@ -185,10 +185,10 @@ EvalOptions eval_options(const EvaluateOptions& options, const Registries& regis
   return eval;
 }
 
-/// Where the chain put a dataset's images. One thread.
+/// The mappings between a dataset's images and what the chain made of them. One thread.
 class SeenMaps {
  public:
-  /// `needs` and `instead` are parts of messages: what needs it, and another way.
+  /// `needs` and `instead` are parts of messages: what needs the mappings, and an alternative.
   SeenMaps(const data::Dataset& dataset, const ModelState& state, const augment::OpRegistry& ops,
            const char* needs, const char* instead)
       : dataset_(dataset),
@@ -352,8 +352,8 @@ class SampleObserver {
   int64_t done_ = 0;
   const ModelState& state_;
   const TaskRecord& task_;
-  engine::Tensor targets_;        // of the batch, where they are numbers
-  std::optional<SeenMaps> maps_;  // of boxes
+  engine::Tensor targets_;        // of the batch, if they are rows of numbers
+  std::optional<SeenMaps> maps_;  // for boxes
   const std::vector<std::string>& classes_;
   std::optional<ClassReport>& report_;
   std::unique_ptr<data::Dataset::Reader> reader_;
@@ -361,7 +361,7 @@ class SampleObserver {
 
 }  // namespace
 
-/// Warns if the run that the model is of was trained on `fold` of this dataset.
+/// Warns if the model's run was trained on `fold` of this dataset.
 static void warn_of_fold(const std::string& fold, const data::Dataset& dataset, const std::string& model) {
   const std::optional<TrainConfig> run = config_of_run(model);
   if (!run || fold.empty() || run->fold == fold) return;

@@ -30,7 +30,7 @@ namespace dlpipe::run {
 
 namespace {
 
-// "N,3,224,224"
+// The sizes in a text such as "N,3,224,224".
 std::vector<int64_t> sizes_in(std::string_view text, std::string_view given) {
   std::vector<int64_t> sizes;
   for (const std::string_view word : split(text, ',')) {
@@ -193,7 +193,7 @@ void run_passes(CompiledModel& compiled, PassChoice passes) {
     compiled.passes = engine::graph::optimize(compiled.graph, passes == PassChoice::kSameBits);
 }
 
-// `graph` for images [N,H,W,C], returning logits: for a softmax at its end, its input.
+// Makes `graph` take images [N,H,W,C] and return logits. If it ends in a softmax, the logits are the softmax's input.
 engine::graph::Graph of_images(engine::graph::Graph graph) {
   const int producer = graph.producers()[static_cast<size_t>(graph.outputs[0])];
   if (producer >= 0) {
@@ -256,7 +256,7 @@ void check_normalises(const ModelOptions& options, const ModelState& own, const 
            own.val_augment, "\"");
 }
 
-/// Takes what `options` change of a state that the file records.
+/// Applies `options` to a state that the file records.
 void take_options(ModelState& state, const ModelOptions& options, const Registries& registries) {
   if (state.classes.empty()) state.classes = numbered_classes(state.arguments.classes);
   if (!options.val_augment.empty()) {
@@ -266,7 +266,7 @@ void take_options(ModelState& state, const ModelOptions& options, const Registri
   if (!options.tta.empty()) state.tta = options.tta;
 }
 
-/// The state that compile wrote of a model of another task than classify, with what `options` change.
+/// The state that compile recorded for a model of a task other than classify, with `options` applied.
 ModelState state_of_task(const engine::graph::Graph& graph, ModelState state, const ModelOptions& options,
                          const Registries& registries) {
   engine::image_graph(graph);  // one input, one output
@@ -286,7 +286,7 @@ ModelState state_of_file(const engine::graph::Graph& graph, ModelOptions options
   if (own->task.name != "classify") return state_of_task(graph, *own, options, registries);
   if (options.val_augment.empty()) options.val_augment = own->val_augment;
   if (options.tta.empty()) options.tta = own->tta;
-  std::vector<std::string> of_others;  // notes on what it does not say
+  std::vector<std::string> of_others;  // notes on missing records, which this file has
   ModelState state = state_of_images(graph, options, registries, dataset, of_others);
   if (options.classes.empty() && own->classes.size() == state.classes.size()) state.classes = own->classes;
   return state;
@@ -325,7 +325,8 @@ CompiledModel compile_onnx(const ModelOptions& options, PassChoice passes, const
   return compiled;
 }
 
-/// A compiled model without information about its inputs and outputs, unchanged for dlpipe run; nullopt for other weights.
+/// Compiles a model again that was compiled without the meaning of its inputs and outputs, for dlpipe run. nullopt for other
+/// weights.
 std::optional<CompiledModel> compile_again(const ModelOptions& options, PassChoice passes) {
   if (!options.val_augment.empty() || !engine::graph::is_graph_file(options.weights)) return std::nullopt;
   engine::graph::Graph graph =
@@ -408,7 +409,7 @@ LoadedModel load_graph_model(const ModelOptions& options, const Registries& regi
   loaded.state = std::move(*state);
   take_options(loaded.state, options, registries);
   loaded.model = std::make_shared<GraphModel>(std::move(graph));
-  // GraphModel knows by now that there is one output.
+  // GraphModel has checked that there is one output.
   const engine::graph::Graph& own = static_cast<const GraphModel&>(*loaded.model).graph();
   check_output(own, loaded.state, options.weights);
   return loaded;

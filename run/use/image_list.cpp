@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a file is that is not an image by its name or its first bytes: "[predict] it is a compiled model ..."; "" if unknown.
+/// The kind of a file that is not an image by its name or its first bytes: "[predict] it is a compiled model ..."; "" if unknown.
 std::string other_kind(const std::string& path) {
   if (data::has_image_name(path)) return "";
   const std::optional<PathKind> kind = kind_of(path);
@@ -34,7 +34,7 @@ std::string other_kind(const std::string& path) {
   return concat("[predict] it is ", kind->name, ", not an image; ", kind->advice);
 }
 
-/// Of what was given.
+/// The given paths that can't be used.
 struct Unusable {
   std::vector<std::string> missing;
   size_t empty_folders = 0;  // those without images
@@ -181,7 +181,7 @@ Result<bool> ImageStream::find_in_input() {
     add(*path);
     return true;
   }
-  if (begin_ != before) return true;  // empty lines: the waiting caller checks again for more data
+  if (begin_ != before) return true;  // there were only empty lines: the caller checks again for more data
   if (is_at_end_) return false;
   constexpr size_t kMostPath = 1 << 20;
   if (bytes_.size() - begin_ > kMostPath)
@@ -224,7 +224,7 @@ std::optional<std::string> ImageStream::take_path() {
 
 bool ImageStream::is_coming() const {
   const bool has_whole_path = bytes_.find(has_zeros_ ? '\0' : '\n', begin_) != std::string::npos;
-  if (has_whole_path || is_at_end_) return true;  // the end, too, needs no waiting
+  if (has_whole_path || is_at_end_) return true;  // the end does not need waiting, either
   constexpr int kPauseMs = 10;                    // how long to wait for a fuller batch
   pollfd one{input_, POLLIN, 0};
   return ::poll(&one, 1, kPauseMs) != 0;

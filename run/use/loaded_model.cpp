@@ -40,7 +40,7 @@ namespace {
 struct Wrapper {
   std::string_view prefix;
   std::string_view made_by;
-  bool is_attribute = false;  // of a user's class: may also be a model's own
+  bool is_attribute = false;  // an attribute of a user's class; a model's own names may begin like this
 };
 constexpr std::array<Wrapper, 4> kWrappers = {
     {{"module.", "torch.nn.DataParallel"},
@@ -59,7 +59,8 @@ const Wrapper* wrapper_of_all(const std::vector<NamedShape>& shapes, bool with_a
   return nullptr;
 }
 
-// Several may be present, in any order. Files that record their model have that model's own names.
+// Removes the wrappers' prefixes. There may be several, in any order. Attributes are not removed from files that record their
+// model, because these have that model's own names.
 void leave_out_prefixes(WeightsSource& source) {
   while (const Wrapper* wrapper = wrapper_of_all(source.shapes, !source.state)) {
     for (NamedShape& tensor : source.shapes) tensor.name.erase(0, wrapper->prefix.size());
@@ -110,7 +111,7 @@ bool is_under(std::string_view name, std::string_view head) {
   return !head.empty() && name.starts_with(head);
 }
 
-/// Heights and widths to try for a model that takes any: MNIST's and CIFAR's.
+/// The heights and widths to try: the model's own, or those of MNIST and CIFAR for a model that accepts any size.
 std::vector<int64_t> sizes_of(const engine::ModelRecord& record) {
   return record.default_size > 0 ? std::vector<int64_t>{record.default_size} : std::vector<int64_t>{28, 32};
 }
@@ -213,12 +214,13 @@ bool has_other_head(const WeightsSource& source, const engine::ModelRecord& reco
   });
 }
 
-/// What other weights need not have: what is under `head`, and the numbers of a captured model's code.
+/// Whether other weights need not have this tensor: it is under `head`, or a number in the code of a captured model.
 bool is_its_own(std::string_view name, std::string_view head) {
   return is_under(name, head) || name.starts_with(engine::graph::kLiteralPrefix);
 }
 
-/// What `model` would take of the source: all of its tensors but those under a `head` that isn't empty.
+/// The shapes that `model` would load: those of the source, except under a non-empty `head`, and the model's own for tensors that
+/// the source need not have.
 std::vector<NamedShape> given_shapes(const WeightsSource& source, const engine::Module& model,
                                      std::string_view head) {
   std::vector<NamedShape> given;
@@ -232,7 +234,7 @@ std::vector<NamedShape> given_shapes(const WeightsSource& source, const engine::
   return given;
 }
 
-/// How the source's weights differ for the same model.
+/// How the source's weights differ from those of `model`, if they are of the same kind of model.
 std::string difference_of_arguments(const WeightsSource& source, const engine::ModelRecord& record,
                                     const engine::Module& model, const engine::ModelArguments& arguments) {
   const auto image = [](const engine::ModelArguments& a) {
@@ -359,8 +361,8 @@ std::vector<std::string> class_names(const std::string& from, const std::string&
 
 namespace {
 
-// The kernels of the run, if the checkpoint is still in it, so that evaluation reproduces the validation's numbers to the last
-// bit.
+// Uses the kernels of the run if the checkpoint is still in its directory, so that evaluation reproduces the validation's numbers
+// to the last bit.
 void take_kernels_of_run(const std::string& checkpoint) {
   fs::path path = fs::absolute(checkpoint).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();  // "RUN/checkpoints/best/"
@@ -425,7 +427,7 @@ class BareModel {
   ModelState state_;
 };
 
-// The whole chain, normalisation with its numbers included.
+// Sets the whole chain, including the numbers of its normalisation.
 void take_chain(const ModelOptions& options, const WeightsSource& source, const engine::ModelRecord& record,
                 const Registries& registries, const data::Dataset* dataset, ModelState& state,
                 std::vector<std::string>& notes) {

@@ -45,7 +45,7 @@ namespace {
 
 struct SeenImages {
   Tensor pixels;              // u8 [batch,H,W,C]
-  std::vector<SeenMap> maps;  // of each file, where boxes or masks go back to it
+  std::vector<SeenMap> maps;  // of each file, if boxes or masks are mapped back to it
 };
 
 }  // namespace
@@ -53,23 +53,23 @@ struct SeenImages {
 struct Predictor::Impl {
   Impl(const PredictOptions& wanted, const Registries& registries);
 
-  /// Logits f32 [batch, classes]: the first rows are those of `files`. `errors` gets one for each, ok where it is fine.
-  /// `seen`, where it isn't null, gets the images as the model sees them.
+  /// Logits f32 [batch, classes]: the first rows are those of `files`. `errors` gets one status per file. `seen`, if not null,
+  /// gets the images as the model sees them.
   engine::Tensor batch_logits(std::span<const ImageFile> files, int64_t batch, std::vector<Status>& errors,
                               SeenImages* seen = nullptr);
   engine::ModelOutput output() const { return task_of(model.state.task).output; }
-  /// The class of each pixel, from logits [H,W,classes].
+  /// Adds the class of each pixel, from logits [H,W,classes].
   void add_mask(std::span<const float> logits, Prediction& prediction) const;
-  /// The mask in the size of the file's image, of the logits that `eval` judges, and the classes'
-  /// shares of it.
+  /// Adds the mask in the size of the file's image, from the same logits that `eval` judges, and the
+  /// share of each class in it.
   void add_whole_mask(std::span<const float> logits, const SeenMap& map, Prediction& prediction) const;
-  /// Boxes, from a detector's rows of one image.
-  /// Of a file with `error`, if that isn't empty, or of its logits.
+  /// The prediction for a file: `error` if that is not empty, else what its logits mean. Masks and
+  /// boxes are added later.
   Prediction prediction_of(const std::string& path, const std::string& error,
                            std::span<const float> logits) const;
-  /// Probabilities, or values in the data's units; none where one is not finite.
+  /// Probabilities, or values in the data's units; empty if one of them is not finite.
   std::vector<double> answers_of(std::span<const float> logits) const;
-  /// Reads, decodes and augments one file into `pixels` [H,W,C]; `map`, where it isn't null, gets the way back.
+  /// Reads, decodes and augments one file into `pixels` [H,W,C]. `map`, if not null, gets the mapping between file and pixels.
   Status load_image(const ImageFile& file, uint8_t* pixels, SeenMap* map) const;
 
   PredictOptions options;
@@ -230,7 +230,7 @@ std::vector<PredictedBox> predicted_boxes(const ModelState& state, augment::Imag
     const auto number = static_cast<size_t>(found.label);
     if (!thresholds.empty() && static_cast<double>(found.score) < thresholds[number]) continue;
     const std::array<double, 4> sides = map.box(found.box);
-    if (sides[0] >= sides[2] || sides[1] >= sides[3]) continue;  // it is in what the chain padded
+    if (sides[0] >= sides[2] || sides[1] >= sides[3]) continue;  // it is in the chain's padding
     boxes.push_back({.name = state.classes[number],
                      .number = number,
                      .score = found.score,
@@ -310,7 +310,7 @@ Prediction Predictor::Impl::prediction_of(const std::string& path, const std::st
   return prediction;
 }
 
-/// The image as the model saw it.
+/// Adds the image as the model saw it.
 static void add_seen(const Tensor& pixels, size_t row, Prediction& prediction) {
   prediction.seen_height = pixels.size(1);
   prediction.seen_width = pixels.size(2);
@@ -346,7 +346,7 @@ bool Predictor::predict_batch(std::span<const ImageFile> files, int64_t rows,
 
 namespace {
 
-/// The longest name of a class first, so that characters of several bytes are found whole.
+/// The tokens of `text`. At each position, the longest name that fits is used, so that characters of several bytes stay whole.
 std::vector<int64_t> tokens_of(const std::string& text, const std::vector<std::string>& vocabulary) {
   std::vector<int64_t> tokens;
   for (size_t at = 0; at < text.size();) {
@@ -465,7 +465,7 @@ std::vector<uint8_t> tinted(const Prediction& prediction) {
   return shown;
 }
 
-/// Frames with names and scores; the last box is the best one, so that nothing lies over it.
+/// Draws frames with names and scores. The best box is drawn last, so that nothing covers it.
 void draw_boxes(const ImageView& image, const std::vector<PredictedBox>& boxes, int64_t times) {
   for (auto box = boxes.rbegin(); box != boxes.rend(); ++box) {
     const auto side = [&](size_t i) {
@@ -501,7 +501,7 @@ Result<std::string> PredictionDrawer::draw(const Prediction& prediction) {
   };
   const std::string own = name;
   int& number =
-      numbers_.try_emplace(own, 1).first->second;  // goes on, so that many of one name take no longer each
+      numbers_.try_emplace(own, 1).first->second;  // kept, so that many of one name do not search from 1
   while (is_taken(name)) name = concat(own, "-", ++number);
   taken_.insert(name + kDrawing);
   if (has_mask) taken_.insert(name + kMask);
@@ -649,7 +649,7 @@ Json pairs_json(const std::vector<std::pair<std::string, double>>& pairs) {
   return list;
 }
 
-/// Of another task than classify.
+/// The JSON for a task other than classify.
 Json outputs_json(const Prediction& prediction) {
   Json json = Json::object();
   json.set_path("path", prediction.path)

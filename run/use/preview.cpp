@@ -29,7 +29,7 @@ namespace {
 constexpr int kColumns = 5;
 constexpr int kRows = 8;
 
-/// The columns of the characters from ' ' to '~', their uppermost pixel in the lowest bit.
+/// The columns of the characters from ' ' to '~', with the uppermost pixel in the lowest bit.
 constexpr std::array<std::array<uint8_t, kColumns>, 95> kLetters = {{
     {0, 0, 0, 0, 0},
     {0, 0, 0x5f, 0, 0},
@@ -188,7 +188,7 @@ namespace {
 using augment::Pixel;
 using Kind = data::FieldKind;
 
-constexpr uint8_t kUnknown = 255;  // what comes from outside of a mask
+constexpr uint8_t kUnknown = 255;  // for pixels outside of a mask
 constexpr int kPointReach = 2;     // pixels on each side of a point's middle
 
 std::vector<float> numbers_of(std::span<const std::byte> bytes) {
@@ -197,7 +197,7 @@ std::vector<float> numbers_of(std::span<const std::byte> bytes) {
   return numbers;
 }
 
-/// The class of each row of the boxes field `boxes`; empty if no field has it.
+/// The class of each row of the boxes field `boxes`; empty if no field has classes for it.
 Result<std::vector<int64_t>> classes_of(const data::Dataset& dataset, std::span<const std::byte> record,
                                         const std::string& boxes) {
   std::vector<int64_t> classes;
@@ -286,7 +286,7 @@ Result<SampleMarks> SampleMarks::read(const data::Dataset& dataset, std::span<co
   marks.width_ = width;
   marks.height_ = height;
   data::MaskDecoder decoder(
-      {.max_pixels = int64_t{width} * height});  // those of the image, which was decoded
+      {.max_pixels = int64_t{width} * height});  // as many as in the image, which was decoded
   std::vector<std::string> boxes;                // names, in boxes_'s order
   for (const Kind kind : {Kind::kBoxes, Kind::kPoints, Kind::kMask}) {
     for (const data::Field& field : dataset.fields()) {
@@ -382,7 +382,7 @@ void SampleMarks::tint(const ImageView& image) const {
 void SampleMarks::draw(const ImageView& shown, std::span<const std::string> classes) const {
   const float across = static_cast<float>(shown.width) / static_cast<float>(width_);
   const float down = static_cast<float>(shown.height) / static_cast<float>(height_);
-  constexpr float kFar = 1 << 20;  // marks may lie anywhere; an int does not hold that
+  constexpr float kFar = 1 << 20;  // marks may be anywhere, even beyond an int's range
   const auto x_of = [&](float x) { return static_cast<int>(std::clamp(x * across, -kFar, kFar)); };
   const auto y_of = [&](float y) { return static_cast<int>(std::clamp(y * down, -kFar, kFar)); };
   for (const Rows& boxes : boxes_) {
@@ -428,8 +428,8 @@ ImageView part(const ImageView& image, int x, int y, int width, int height) {
   return {image.row(y) + ptrdiff_t{x} * image.channels, width, height, image.channels, image.stride};
 }
 
-/// `image` in the middle of `cell`, scaled down if it does not fit, or up by the largest integer factor that fits; returns its
-/// place.
+/// Draws `image` in the middle of `cell`, scaled down if it does not fit, or up by the largest integer factor that fits. Returns
+/// its place.
 ImageView place(const ConstImageView& image, const ImageView& cell, std::vector<std::byte>& work) {
   int width = image.width;
   int height = image.height;
@@ -441,7 +441,7 @@ ImageView place(const ConstImageView& image, const ImageView& cell, std::vector<
     height = wide ? static_cast<int>(std::max<int64_t>(scaled, 1)) : cell.height;
   }
   const int times = std::min(cell.width / width, cell.height / height);
-  if (times > 1) {  // each pixel a square: what is shown is what there is
+  if (times > 1) {  // each pixel becomes a square, without interpolation
     const ImageView to = part(cell, (cell.width - times * width) / 2, (cell.height - times * height) / 2,
                               times * width, times * height);
     for (int y = 0; y < to.height; ++y) {
@@ -456,13 +456,13 @@ ImageView place(const ConstImageView& image, const ImageView& cell, std::vector<
   return to;
 }
 
-/// A decoded image of the dataset, and what is drawn over it.
+/// A decoded image of the dataset, and the marks that are drawn over it.
 struct Shown {
   int64_t sample = 0;
   Image image;
   SampleMarks marks;
   int64_t label = -1;
-  std::unique_ptr<pipeline::RecordObjects> objects;  // for ops that draw by them
+  std::unique_ptr<pipeline::RecordObjects> objects;  // for ops that depend on them
 };
 
 /// Decodes images of one dataset.
@@ -472,7 +472,7 @@ class Source {
     DLPIPE_ASSIGN_OR_RETURN(auto reader, dataset.reader());
     return Source(dataset, std::move(reader), options);
   }
-  /// nullopt if one of them can't be shown, which `corrupt` then names.
+  /// nullopt if one of them can't be shown; damaged() then has it.
   std::optional<std::vector<Shown>> shown(std::span<const int64_t> samples, const MarkKinds& kinds,
                                           bool pastes);
   const std::map<int64_t, Status>& damaged() const { return damaged_; }
@@ -561,7 +561,7 @@ struct Runner {
   augment::ChainPlan plan = {};
   augment::ChainScratch scratch = {};
 
-  /// For the sample's own image and those joined with it.
+  /// Applies the chain to the sample's own image and those joined with it.
   Result<Image> run(const std::vector<const Shown*>& images, const SampleKey& key) {
     std::vector<augment::PlannedImage> sizes;
     for (const Shown* one : images) {
@@ -591,7 +591,7 @@ class Grid {
         classes_(dataset.classes()),
         runners_(std::move(runners)),
         source_(std::move(source)),
-        // Images joined with a sample's own are also those of a run.
+        // Chooses images to join with a sample's own as a run does.
         sampler_({.subset = pipeline::Subset::all(dataset.size()), .seed = options.seed}),
         samples_(std::min(options.samples, dataset.size())),
         image_(static_cast<int>(step() * (1 + options.times) + kGap),
@@ -604,7 +604,7 @@ class Grid {
   int64_t samples() const { return samples_; }
   const ImageView& view() const { return image_.view; }
   const std::map<int64_t, Status>& damaged() const { return source_.damaged(); }
-  /// The rows of `sample`, the `number`th one; what was drawn goes into `cells`.
+  /// Draws the rows of `sample`, the `number`th one; `cells` gets what was drawn.
   Status draw(int64_t sample, int64_t number, std::vector<PreviewCell>& cells);
 
  private:
@@ -653,7 +653,7 @@ Status Grid::draw(int64_t sample, int64_t number, std::vector<PreviewCell>& cell
   return {};
 }
 
-/// The result of a chain with its marks; false where an image next to the sample's own can't be shown.
+/// Draws the result of a chain with its marks. False if an image joined with the sample's own can't be shown.
 Result<bool> Grid::draw_result(Runner& runner, const Shown& own, const SampleKey& key, const ImageView& to) {
   std::vector<int64_t> companions(static_cast<size_t>(runner.chain.others(key)));
   sampler_.companions(key.epoch, key.position, key.attempt, companions);

@@ -22,7 +22,7 @@ std::array<double, 4> SeenMap::box(const std::array<float, 4>& seen) const {
 Result<SeenMap> seen_map(const augment::ChainPlan& plan) {
   SeenMap map{.whole = plan.source};
   const auto width = static_cast<float>(plan.source.width), height = static_cast<float>(plan.source.height);
-  // Three corners of the image say where all of it goes, if the fourth agrees.
+  // Three corners of the image determine where all of it goes, if the fourth one agrees.
   std::array<float, 12> corners = {0, 0, 1, width, 0, 1, 0, height, 1, width, height, 1};
   augment::Moving(plan).points(corners);
   const double x = corners[0], y = corners[1];
@@ -45,7 +45,7 @@ Result<SeenMap> seen_map(const augment::ChainPlan& plan) {
 
 namespace {
 
-/// A place between two pixels of `size`, or on one at the border.
+/// A position between two of `size` pixels, or on one pixel at the border.
 struct Between {
   Between(double place, int64_t size)
       : at(std::clamp(place - 0.5, 0.0, static_cast<double>(size - 1))),

@@ -44,7 +44,7 @@ pipeline::Decode decode_of(const SessionOptions& session) {
   return value_or_throw(value_named(kDecodeNames, session.config.decode, "train", "--decode"));
 }
 
-/// Batches are staged to the run's device.
+/// Makes the loader stage batches to the run's device.
 void use_device(const SessionOptions& session, pipeline::LoaderOptions& options) {
   options.device = session.device;
   if (!session.is_on_host()) options.coef_decode = engine::device_code(*session.device).decode_coefficients;
@@ -57,11 +57,11 @@ Status no_steps(const TrainConfig& config, int64_t batches_per_epoch) {
                 " (--accumulate); give more, or 0 to only save and validate the initial weights");
 }
 
-/// The default augmentation: images of one small size are shifted by an eighth of it, others are cropped at random to the
-/// model's size, except that small images of several sizes are cropped to about the largest of these if the model's size is
-/// larger. Colour images are flipped; grey ones, which may be letters, are not. Crops of
-/// detectors contain the centre of a box, and those for a class of each pixel show more, so that objects stay whole.
-/// Numbers may be places in the image, so for them it is only resized.
+/// The default augmentation. Images of one small size, or of the model's own size, are shifted by up to an eighth of it. Others
+/// are cropped at random to the model's size; but small images of several sizes are cropped to about the largest of these if the
+/// model has a larger size or none. Colour images are flipped; grey ones, which may be letters, are not. Crops for detectors
+/// contain the centre of a box. Crops for pixels with a class each show more of the image, so that objects stay whole. If the
+/// targets are numbers, which may be places in the image, images are only resized.
 std::string default_augment(const SessionOptions& session, const TaskRecord& task,
                             const data::Dataset& dataset, int channels) {
   if (channels == 0 || session.overfits() || dataset.size() == 0) return {};
@@ -145,13 +145,13 @@ std::string with_normalization_of(const WeightsSource& init, const std::string& 
   return concat(augment, augment.empty() ? "" : " ", known.op);
 }
 
-/// The task of the run, and what its outputs are called.
+/// The task of the run, and the names of its outputs.
 struct BoundTask {
   TaskState state = {};
   std::vector<std::string> names;
 };
 
-/// The samples of each class, or the boxes, labels or pixels of each in the field that the task learns.
+/// The number of samples of each class; or of boxes, labels or pixels of each class in the field that the task learns.
 std::vector<int64_t> counts_of(const data::Dataset& dataset, std::span<const int64_t> samples,
                                const BoundTask& bound, Weighed weighed) {
   const std::vector<std::string>& fields = bound.state.fields;
@@ -200,7 +200,7 @@ std::vector<double> class_weights(const std::string& text, const data::Dataset& 
     return weights;
   }
   const std::vector<int64_t> counts = counts_of(dataset, samples, bound, weighed);
-  const bool counts_parts = weighed == Weighed::kBoxes || weighed == Weighed::kPixels;  // of samples
+  const bool counts_parts = weighed == Weighed::kBoxes || weighed == Weighed::kPixels;  // parts of samples
   const auto all =
       static_cast<double>(counts_parts ? std::accumulate(counts.begin(), counts.end(), int64_t{0})
                                        : static_cast<int64_t>(samples.size()));
@@ -214,7 +214,7 @@ std::vector<double> class_weights(const std::string& text, const data::Dataset& 
   return weights;
 }
 
-/// kMisuse unless the model answers what the task learns.
+/// kMisuse unless the model's outputs are what the task learns.
 void check_model_learns(const SessionOptions& session, const TaskRecord& task) {
   using engine::ModelOutput;
   if (session.model->output == task.output) return;
@@ -231,7 +231,7 @@ void check_model_learns(const SessionOptions& session, const TaskRecord& task) {
          fitting, " (--help models lists all), or give another --task");
 }
 
-/// Options that are about one row of numbers for each image.
+/// Refuses options that need one row of numbers for each image, if the task has something else.
 void check_options_of(const SessionOptions& session, const TaskRecord& task) {
   if (task.output == engine::ModelOutput::kImage) return;
   if (session.eval.views != Views::kOne)
@@ -243,7 +243,7 @@ void check_options_of(const SessionOptions& session, const TaskRecord& task) {
            task.output == engine::ModelOutput::kPixels ? "masks" : "boxes", "; leave them out");
 }
 
-/// By number: those of the other folds, else all.
+/// The numbers of the training samples: those of the other folds, or of all samples without folds.
 std::vector<int64_t> training_samples(const data::Dataset& dataset, const FoldSamples& fold) {
   if (fold.others != nullptr) return *fold.others;
   std::vector<int64_t> all(static_cast<size_t>(dataset.size()));
@@ -251,7 +251,7 @@ std::vector<int64_t> training_samples(const data::Dataset& dataset, const FoldSa
   return all;
 }
 
-/// Decides the task where that is "auto", and with it loss and metrics of data.config.
+/// Decides the task if it is "auto", and with it the loss and the metrics in data.config.
 BoundTask bind_task(const SessionOptions& session, const std::string& directory, const Notes& notes,
                     SessionData& data) {
   const auto dataset = value_or_throw(data::Dataset::open(directory, {}, data::Dataset::IdCheck::kLater));
@@ -291,7 +291,8 @@ void check_input(const SessionOptions& session, const pipeline::Loader& loader, 
     refuse("train", "--tta is only for images; ", session.config.model, " takes tokens");
 }
 
-/// The model's input from the data: images' sizes and how they are prepared, or a sequence's length.
+/// The description of the model, including its input as the data determine it: the images' size and preparation, or the length of
+/// a sequence.
 ModelState model_state_of(const SessionOptions& session, const pipeline::Loader& loader,
                           const std::string& train_chain, const BoundTask& bound,
                           const TrainConfig& decided) {
@@ -368,7 +369,7 @@ ModelFields fields_of(const SessionOptions& session, const std::string& dataset,
       model_fields(dataset, session.model->input == engine::ModelInput::kTokens, task.fields));
 }
 
-/// Before a loader is opened, so that data that can't be trained on at all is reported before problems with a batch or a chain.
+/// Called before a loader is opened, so that unusable data is reported before problems with a batch or a chain.
 void check_classes_of_images(const SessionOptions& session, const std::string& directory,
                              const ModelFields& fields, const TaskState& task) {
   if (session.model->input == engine::ModelInput::kTokens || !task.fields.empty()) return;
@@ -380,7 +381,7 @@ void open_train(const SessionOptions& session, const WeightsSource* init, const 
                 const Notes& notes, SessionData& data) {
   const TrainConfig& config = session.config;
   pipeline::LoaderOptions options = train_options(session, quarantine_file);
-  // Before any other check of the data: if it is another dataset, that is why it does not fit the run.
+  // This comes before any other check of the data: another dataset would be the reason if the others fail.
   throw_if_error(check_dataset(kDataOption, config.data, options.data, config));
   throw_if_error(check_input_kind(config.model, session.model->input == engine::ModelInput::kTokens,
                                   options.data, options.channels));
@@ -429,7 +430,7 @@ void open_train(const SessionOptions& session, const WeightsSource* init, const 
   data.train = std::move(loader);
 }
 
-/// Where images that the run has linked are; "" for a dataset.
+/// The place of the images that the run has linked; "" if `option` is a dataset.
 std::string images_of(const TrainConfig& config, const PathOption& option) {
   const auto found = config.record.find(images_key(option));
   return found == config.record.end() ? "" : found->second;
@@ -460,9 +461,9 @@ Result<std::vector<uint8_t>> pixels_of(data::SampleReader& reader, int64_t numbe
   return pixels;
 }
 
-/// Whether `val` is the training set: the same dataset, or equally many samples of which a few probes have the same labels,
-/// names and pixels, for example if one is a folder of the files that the other was made from. Names alone are not enough: many
-/// published datasets number the images of each split from 1.
+/// Whether `val` is the training set: the same dataset, or one with as many samples, where some that are compared have the same
+/// labels, names and pixels (one may be a folder of the files that the other was made from). Names alone are not enough, because
+/// many published datasets number the images of each split from 1.
 Result<bool> is_training_set(const data::Dataset& train, const data::Dataset& val) {
   if (train.id() == val.id()) return true;
   if (train.size() != val.size() || train.size() == 0) return false;
@@ -624,7 +625,7 @@ engine::ScheduleArguments schedule_of(const TrainConfig& config, int64_t batches
   schedule.peak_at = config.peak_at.value_or(schedule.peak_at);
   for (const double epoch : milestones_of(config))
     schedule.milestones.push_back(std::llround(epoch * steps_per_epoch));
-  if (config.epochs == 0 || config.max_steps == 0) return schedule;  // on purpose
+  if (config.epochs == 0 || config.max_steps == 0) return schedule;  // no step, on purpose
   if (schedule.total_steps < 1) throw Error(no_steps(config, batches_per_epoch));
   value_or_throw(engine::learning_rate(schedule, 0));
   return schedule;

@@ -86,7 +86,7 @@ std::string statistics_text(const ingest::IngestReport& report) {
   return has_many ? concat("about ", ingest::kDecodedLinks, ", evenly spread") : "all of them";
 }
 
-/// Whether a directory is what link() makes and nothing else.
+/// Whether a directory holds nothing but datasets of links, as link() makes them.
 bool holds_only_links(const std::string& directory) {
   auto splits = data::split_names(directory);
   if (!splits.ok()) return false;
@@ -109,8 +109,8 @@ Status check_are_the_runs(const TrainConfig& config, const PathOption& option, c
   return check_dataset(kValOption, images, val, config);
 }
 
-/// Links of an earlier start, to other images or other places, are replaced by those of this one, but not by images that the
-/// run did not begin with.
+/// Replaces the links of an earlier start, which lead to other images or other places, by the new links in `by`. Throws if these
+/// are not the images that the run began with.
 void replace(const std::string& links, const std::string& by, const TrainConfig& config,
              const PathOption& option) {
   std::error_code error;
@@ -166,7 +166,7 @@ bool has_no_splits(const std::string& folder) {
 
 using Stop = std::function<bool()>;
 
-/// The dataset of links, `to`, to the images that `option` names.
+/// Makes `to`, a dataset of links to the images that `option` names.
 void link(const SessionOptions& session, const PathOption& option, const std::string& to,
           const std::string& classes_from, const Stop& stop, const Notes& notes) {
   const std::string& path = session.config.*option.path;
@@ -197,8 +197,8 @@ void link(const SessionOptions& session, const PathOption& option, const std::st
   warn_of_skipped(*report, notes);
 }
 
-/// Reading all files may take much longer than --peer-timeout, so the ranks keep exchanging messages. All of them throw if
-/// `work` fails; the first rank reports the error.
+/// Runs `work` on the first rank. Reading all files may take much longer than --peer-timeout, so the ranks keep exchanging
+/// messages. All of them throw if `work` fails; the first rank reports the error.
 void first_rank_works(engine::Collective& ranks, const std::function<void(const Stop&)>& work) {
   constexpr const char* kWhat = "the links to the images";
   constexpr std::string_view kDone = "done";
@@ -227,7 +227,7 @@ void first_rank_works(engine::Collective& ranks, const std::function<void(const 
   throw_if_error(others);
 }
 
-/// Checks the chains.
+/// Checks --augment and --val-augment.
 void check_chains(const SessionOptions& options) {
   for (const std::string* chain : {&options.config.augment, &options.config.val_augment}) {
     if (*chain == kAutoAugment) continue;

@@ -26,7 +26,7 @@ using engine::NamedTensor;
 
 constexpr std::string_view kOtherClasses = "to train other classes than the file's, add --reset-head";
 
-/// Copies `source` into `model`, one of `record`, which was built for `data`. The classes in `source`, if any, must be those of
+/// Copies `source` into `model`, which `record` built for `data`. The classes in `source`, if any, must be those of
 /// `data`, unless `reset_head`, which keeps the model's own classifier. Returns lines for the user. Throws Error: kMisuse lists
 /// names that are missing, unexpected, or shaped differently.
 std::vector<std::string> load_initial_weights(const WeightsSource& source, const ModelState& data,
@@ -94,7 +94,7 @@ void checkpoint_activations(const TrainConfig& config, const Notes& notes, engin
   }
 }
 
-/// "conv?.weight=2" of `option`.
+/// The scales in the values of `option`, such as "conv?.weight=2".
 std::vector<engine::OptimizerArguments::Scale> parse_scales(const char* option,
                                                             const std::vector<std::string>& texts) {
   std::vector<engine::OptimizerArguments::Scale> scales;
@@ -111,7 +111,7 @@ std::vector<engine::OptimizerArguments::Scale> parse_scales(const char* option,
   return scales;
 }
 
-/// Error unless `pattern`, from `option`, matches a parameter of the model, which is whole.
+/// Throws unless `pattern`, from `option`, matches one of `all` parameters of the model.
 void check_matches(const char* option, const std::string& pattern, const std::string& text,
                    const std::string& model, const std::vector<NamedTensor>& all) {
   const bool matches = std::any_of(
@@ -133,8 +133,8 @@ void check_optimizers_patterns(const SessionOptions& options, const engine::Modu
   for (const std::string& pattern : config.muon) check_matches("--muon", pattern, pattern, config.model, all);
 }
 
-/// If validation gives the model images of another size than training, one is tried, because a model for a single size would
-/// only fail after the first epoch.
+/// If validation gives the model images of another size than training, tries one such image, because a model for a single size
+/// would only fail after the first epoch.
 void try_validation_size(const SessionOptions& options, const SessionData& data, engine::Module& model) {
   const FieldSpec* const field = data.val != nullptr ? image_field(data.val->schema()) : nullptr;
   if (field == nullptr || options.val_every.unit == Interval::Unit::kNever) return;

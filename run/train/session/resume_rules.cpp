@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// In addition to the free ones: their new values are checked once the data is open.
+// These options may change in addition to the free ones: their new values are checked once the data is open.
 constexpr std::array<std::string_view, 2> kDataOptions = {"data", "val"};
 constexpr std::array<std::string_view, 2> kLengthOptions = {"epochs", "max-steps"};
 
@@ -111,7 +111,7 @@ Status change_for_resume(const std::string& directory,
       if (name != path.name) continue;
       config.record.erase(typed_key(path));
       config.record.erase(images_key(path));
-      if (text.empty()) continue;  // as where it is not given
+      if (text.empty()) continue;  // like an option that is not given
       config.record[typed_key(path)] = text;
       config.*path.path = absolute(text);
     }

@@ -235,7 +235,7 @@ void GrainTurns::add_up() {
 
 namespace {
 
-/// What a rank sends to the others, before its losses and its reason.
+/// The beginning of what a rank sends to the others; its losses and its reason follow.
 struct Head {
   int64_t samples = 0;
   int64_t reason_place = 0;  // batch * all grains + grain
