@@ -48,7 +48,7 @@ using engine::OpCost;
 using engine::OpSample;
 using engine::Tensor;
 
-/// Drawn in [low, high), or in [0, int_high); in `low` if the op would be autocast to it.
+/// Random floats in [sample.low, sample.high), or integers in [0, int_high). Floats have the dtype `low` if the op `narrows`.
 Tensor draw_input(const OpSample& sample, size_t i, bool narrows, DType low, Device& device) {
   const engine::TensorSpec& spec = sample.inputs[i];
   Tensor wide = Tensor::empty(spec.shape, is_floating(spec.dtype) ? DType::kF32 : spec.dtype);
@@ -82,7 +82,7 @@ class OpBench {
     }
   }
 
-  /// Both directions for `seconds`, at least three times, after one uncounted run.
+  /// Runs both directions for `seconds`, at least three times, after one run that does not count.
   std::vector<OpRate> run(double seconds) {
     constexpr int kFewest = 3;
     run_once();
@@ -106,7 +106,7 @@ class OpBench {
   }
 
  private:
-  /// The op's own calls, each direction as one: images may be reordered for it.
+  /// The mean cost of the op's own calls in each direction, without reorders of images for it.
   std::vector<OpCost> run_once() {
     const engine::OpProfile profile;
     Tensor y = engine::apply(row_, inputs_, sample_.attrs).at(0);

@@ -75,7 +75,7 @@ std::optional<ModelFile> model_file(const BenchTrainOptions& options, const Regi
   return file;
 }
 
-/// Of the forward pass of one image, counted by op.
+/// The operations of the forward pass of one image, added up op by op.
 double flops_of_ops(engine::Module& model, const engine::ModelArguments& arguments) {
   struct Counter : engine::CallObserver {
     double flops = 0;
@@ -143,7 +143,7 @@ TrainStepOptions step_options(const BenchTrainOptions& options, const engine::Mo
   return step;
 }
 
-/// The batch of all steps, and its source.
+/// The one batch that all steps use, and its source.
 class CachedInput {
  public:
   CachedInput(const BenchTrainOptions& options, const engine::ModelRecord& record, Device& device)
@@ -190,7 +190,7 @@ LedgerEntry run_step(MeasuredSteps& measured, CachedInput& input, Ledger& ledger
   return ledger.end_step();
 }
 
-/// At least one step.
+/// Runs steps for `seconds`, at least one.
 void measure_for(double seconds, MeasuredSteps& measured, CachedInput& input, Ledger& ledger) {
   const double cpu_begin = process_cpu_seconds();
   const int64_t begin_ns = now_ns();
@@ -242,7 +242,7 @@ StepTimes times_of(MeasuredSteps& measured, const BenchTrainOptions& options) {
 
 void measure(engine::Module& model, engine::Optimizer& optimizer, const TrainStepOptions& settings,
              CachedInput& input, BenchTrainReport& report) {
-  constexpr int64_t kInFlight = 2;  // losses are read so many steps late
+  constexpr int64_t kInFlight = 2;  // losses are read this many steps late
   const auto step = TrainStep::create(model, optimizer, nullptr, settings);
   MeasuredSteps measured = {.step = step.get(), .in_flight = model.device().is_host() ? 0 : kInFlight};
   measure_steps(report.options, measured, input);
@@ -251,7 +251,7 @@ void measure(engine::Module& model, engine::Optimizer& optimizer, const TrainSte
   report.graph_reason = step->graph_reason();
 }
 
-/// Some more steps, op by op.
+/// Runs some more steps and measures them op by op.
 void explain_steps(TrainStep& step, CachedInput& input, BenchTrainReport& report) {
   constexpr int64_t kSteps = 3;
   const engine::OpProfile profile;
@@ -265,7 +265,7 @@ void explain_steps(TrainStep& step, CachedInput& input, BenchTrainReport& report
   report.costs = profile.costs();
 }
 
-/// The better of two measurements, before and after, because other programs may slow either down.
+/// The better of two measurements, before and after `work`, because other programs may slow either down.
 template <class Work>
 engine::Roofline roofline_around(Device& device, const TrainStepOptions& options, const Work& work) {
   const auto measure = [&] {
@@ -295,7 +295,7 @@ BenchTrainReport bench_train(const BenchTrainOptions& given, const Registries& r
   const engine::UseCudnn cudnn(value_or_throw(take_cudnn(options.no_cudnn, device)));
 
   const std::shared_ptr<engine::Module> model = build_model(options, record);
-  // Called while it is on the host, where it runs on a blank input.
+  // Counted while the model is on the host, because it runs on a blank input there.
   if (file) {
     model->load_state_dict(file->weights);
     report.forward_gflop =

@@ -1,4 +1,4 @@
-// The table of all options of training, and their texts to values and back.
+// The table of all options of training, and the conversion of their values from and to text.
 
 #include "dlpipe/config.h"
 #include "run/config/config.h"
@@ -20,7 +20,7 @@ namespace {
 
 constexpr bool kFree = true;
 constexpr double kMany = 1e15;
-constexpr double kMostAtOnce = 1024;  // threads, or slots, that a Loader takes
+constexpr double kMostAtOnce = 1024;  // threads or slots that a Loader accepts
 
 }  // namespace
 
@@ -293,7 +293,7 @@ Status bad_value(const ConfigOption& option, std::string_view given, std::string
   return misuse("config", "--", option.name, " is '", given, "'; expected ", expected);
 }
 
-/// A bound of an option as its type has it: whole numbers in full.
+/// A bound of an option as text. Whole numbers have all their digits.
 template <class T>
 std::string bound_text(double bound) {
   if constexpr (std::is_same_v<T, double>) {
@@ -306,7 +306,7 @@ std::string bound_text(double bound) {
   }
 }
 
-/// Whether a text that parse_int refuses is a whole number, and so one that is too large.
+/// Whether a text that parse_int refused is a whole number, and therefore too large.
 bool is_whole_number(std::string_view text) {
   if (text.starts_with('-')) text.remove_prefix(1);
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
@@ -446,7 +446,7 @@ Status check_options(const TrainConfig& config) {
   for (const ConfigOption& option : config_options()) {
     if (has_value(option, config))
       DLPIPE_RETURN_IF_ERROR(set_option(option, option_text(option, config), checked));
-    // A run's config.toml couldn't hold it.
+    // If the text is read as another value, config.toml can't represent this one.
     const bool is_kept =
         std::visit([&](auto member) { return config.*member == checked.*member; }, option.member);
     if (!is_kept) {

@@ -1,4 +1,4 @@
-// SampleWriter: samples of a program through the workers of an ingest into DST.partial. Opening and resuming come first, then
+// SampleWriter passes samples of a program through the workers of an ingest to DST.partial. Opening and resuming come first, then
 // processing samples, labels, commits and the end.
 
 #include "run/ingest/sample_writer.h"
@@ -37,8 +37,8 @@ namespace dlpipe::ingest {
 
 using formats::Json;
 
-// What an interrupted SampleWriter must find again next to its environments: DST.partial/ingest.list, rewritten before each
-// commit that needs it. Value types.
+// What a SampleWriter needs besides its environments to resume after an interruption. It is in DST.partial/ingest.list, which is
+// rewritten before a commit if it has changed. Value types.
 
 /// How labels become numbers. The values are stored in files.
 enum class Labels : uint8_t { kUnknown, kFixed, kNames, kNumbers };
@@ -48,7 +48,7 @@ struct SampleWriterState {
   std::string source;
   data::Schema schema;  // with the classes so far; records_per_value 0: not decided yet
   Labels labels = Labels::kUnknown;
-  std::vector<std::string> splits;  // that samples were written to, in the order in which they came
+  std::vector<std::string> splits;  // that samples were written to, in the order of their first samples
   int64_t total = -1;               // of all samples; -1: finish() was not called
 
   friend bool operator==(const SampleWriterState& a, const SampleWriterState& b) {
@@ -73,7 +73,7 @@ Status save_state(const SampleWriterState& state, const std::string& file) {
   return formats::write_file(file, json.dump(2) + "\n");
 }
 
-/// kCorrupt when it is not whole.
+/// kCorrupt if the file is incomplete.
 Result<SampleWriterState> load_state(const std::string& file) {
   DLPIPE_ASSIGN_OR_RETURN(const Json json, formats::read_json(file));
   SampleWriterState state;
@@ -92,7 +92,7 @@ Result<SampleWriterState> load_state(const std::string& file) {
   return state;
 }
 
-/// "image, label, path" and the kinds: what two schemas are compared by and what messages show.
+/// The fields' names and kinds, such as "image (image), label (label)", for comparing schemas and for messages.
 std::string fields_text(const std::vector<data::Field>& fields) {
   std::string text;
   for (const data::Field& field : fields) {
@@ -111,7 +111,7 @@ std::string fields_text(const std::vector<data::Field>& fields) {
 struct SampleWriter::Impl {
   static constexpr uint64_t kAllOfIt = std::numeric_limits<uint64_t>::max();
 
-  /// One sample on its way to its record.
+  /// One sample that is not a record yet.
   struct Item {
     uint64_t number = 0;
     size_t split = 0;
@@ -120,10 +120,10 @@ struct SampleWriter::Impl {
     Status problem = {};
   };
 
-  /// Samples that workers take at once, and where commits lie among them.
+  /// Samples that the workers get together, and the positions of commits among them.
   struct Portion {
     struct Border {
-      size_t items = 0;       // that come before
+      size_t items = 0;       // that come before the commit
       uint64_t position = 0;  // of the next sample
     };
     std::vector<Item> items;
@@ -134,7 +134,7 @@ struct SampleWriter::Impl {
   struct Split {
     std::string name;
     uint64_t done = 0;                            // samples below this number are in its environment
-    std::unique_ptr<data::DatasetWriter> writer;  // null: its first sample wasn't taken yet
+    std::unique_ptr<data::DatasetWriter> writer;  // null: it has no sample in this call yet
   };
 
   Impl(const SampleWriterOptions& given, Paths paths_in, data::PartialDirectory partial_in)
@@ -146,7 +146,7 @@ struct SampleWriter::Impl {
   SampleWriterState state;
   SampleWriterState saved;
   bool is_saved = false;
-  bool is_sealed = false;  // provenance stands, only the rename is missing
+  bool is_sealed = false;  // provenance is written; only the rename is missing
   bool is_over = false;
   Status failure;
   std::optional<size_t> image_field, label_field, path_field, fold_field;
@@ -173,7 +173,7 @@ struct SampleWriter::Impl {
 
   // Labels.
   Result<int64_t> number_of(const NewSample::Label& label);
-  /// The label's number; those of labels fields become their values. Also finds errors in the other values.
+  /// Returns the number of the sample's label. Numbers of its other labels become the values of their fields. Checks all values.
   Result<int64_t> number_labels(NewSample& sample);
 
   // Accepting samples.
@@ -332,7 +332,7 @@ Status SampleWriter::Impl::resume() {
     Split& split = splits.emplace_back(Split{name, 0, nullptr});
     DLPIPE_RETURN_IF_ERROR(open_writer(split));
     split.done = split.writer->finished() ? kAllOfIt : split.writer->position();
-    // It has no commits: as in an uninterrupted run, it starts with its first sample rather than with a commit.
+    // This split has no commit yet: as in an uninterrupted run, its writer is opened with its first sample.
     if (split.done == 0) split.writer.reset();
     next = std::min(next, split.done);
   }
@@ -352,7 +352,7 @@ Result<std::unique_ptr<SampleWriter>> SampleWriter::open(const SampleWriterOptio
   try {
     SampleWriterOptions options = given;
     if (options.ingest.destination.empty()) return misuse("writer", "give a destination");
-    options.ingest.sources = {"-"};  // what the options' check wants to see
+    options.ingest.sources = {"-"};  // check_options() requires a source
     DLPIPE_RETURN_IF_ERROR(check_options(options.ingest));
     DLPIPE_RETURN_IF_ERROR(check_classes(options.classes));
     if (options.ingest.store == Store::kLink)
@@ -433,7 +433,7 @@ namespace {
 constexpr uint64_t kPortionBytes = 16 << 20;
 constexpr size_t kPortionSamples = 1024;
 
-/// A split's folder: one that Dataset::open finds, and none outside of DST.
+/// kMisuse unless `name` can be the folder of a split: Dataset::open must find it, and it must be inside DST.
 Status check_split_name(const std::string& name) {
   const bool is_folder = name.find('/') == std::string::npos && name.find('\0') == std::string::npos &&
                          (name.empty() || name.front() != '.') && name.size() < 200;
@@ -489,7 +489,7 @@ Status SampleWriter::Impl::add(NewSample&& sample) {
   const size_t known_classes = state.schema.classes.size();
   const Labels known_labels = state.labels;
   const Result<int64_t> label = number_labels(sample);
-  if (!label.ok()) {  // as if it had not been passed
+  if (!label.ok()) {  // undone, as if the sample had not been passed
     state.schema.classes.resize(known_classes);
     state.labels = known_labels;
     return label.status();
@@ -507,7 +507,7 @@ Status SampleWriter::Impl::add(NewSample&& sample) {
   return failure = turn();
 }
 
-/// The places of commits depend only on the sequence of samples, so that a resumed writer commits at the same places.
+/// Positions of commits depend only on the sequence of samples, so that a resumed writer commits at the same positions.
 void SampleWriter::Impl::note_border(uint64_t bytes) {
   bytes_since_border += bytes;
   if (bytes_since_border < options.ingest.commit_bytes &&
@@ -518,7 +518,7 @@ void SampleWriter::Impl::note_border(uint64_t bytes) {
   samples_since_border = 0;
 }
 
-/// Passes the full portion to the workers, and their previous results to the environments.
+/// Passes the workers' previous results to the environments, then the full portion to the workers.
 Status SampleWriter::Impl::turn() {
   DLPIPE_RETURN_IF_ERROR(drain());
   working = std::move(filling);

@@ -71,8 +71,8 @@ bool is_compiled_model(const Given& given) {
   return !given.begin.empty() && engine::graph::is_graph_file(given.path);
 }
 
-// Safetensors, or another program's format (PyTorch's pickles, HDF5), which open_weights says how to convert. A corrupt file
-// matches no kind: the command that opens it reports that it is corrupt.
+// Safetensors, or another program's format (PyTorch's pickles, HDF5), for which open_weights reports how to convert it. A corrupt
+// file does not match any kind: the command that opens it reports that it is corrupt.
 bool is_weights_file(const Given& given) {
   const bool may_be_safetensors =
       given.begin.size() > 9 && given.begin[8] == '{' && given.begin.find("\":{"sv) != std::string::npos;
@@ -114,8 +114,8 @@ struct Row {
   std::string_view advice;  // % means the path
 };
 
-// The first row that fits is the kind: a run holds checkpoints, a compiled model is a safetensors file, and any folder may hold
-// images.
+// The first row that fits is the kind. The order matters: a run holds checkpoints, a compiled model is a safetensors file, and any
+// folder may hold images.
 const std::vector<Row>& rows() {
   using enum Wanted;
   static const std::vector<Row> kRows = {
@@ -236,8 +236,8 @@ Status refuse_other_kind(std::string_view area, const std::string& path, Wanted 
 }
 
 // The first bytes of images: ? is any byte, \1 the digit of a PNM, \2 a blank and \3 a blank, a comment or a digit after it.
-// Texts may also begin with BM or P5, so BMP and PNM need more. AVIF and HEIC are boxes of ISO's media files, the first of them
-// small.
+// Texts may also begin with BM or P5, so BMP and PNM need more. AVIF and HEIC are ISO media files, which consist of boxes; their
+// first box is small.
 static constexpr std::array kImageBegins = {
     "\xff\xd8"sv,    "\x89PNG"sv,        "DLPRAW1\n"sv,      "GIF8"sv,    "II*\0"sv,
     "MM\0*"sv,       "RIFF????WEBP"sv,   "BM????\0\0\0\0"sv, "P\1\2\3"sv, "P\1#"sv,
