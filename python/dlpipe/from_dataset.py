@@ -178,7 +178,7 @@ def _kind_of(name, value):
 
 
 def _infer(samples):
-    """The fields of a dataset with this first sample, and later ones for what it has not."""
+    """The fields of a dataset, from its first sample and, for values that it lacks, from later ones."""
     first = _filled(samples[0], samples)
     fields: dict[str, Any] = {}
     for name, value in first.items():
@@ -210,7 +210,7 @@ def _infer(samples):
 
 
 def _filled(values, samples):
-    """A sample's values, with those of other samples for what is None in it."""
+    """A sample's values; those that are None are replaced by other samples'."""
     return {name: value if value is not None else next((one[name] for one in samples if one.get(name) is not None), None)
             for name, value in values.items()}  # fmt: skip
 
@@ -319,7 +319,7 @@ def _is_same(image, other):
     return np.array_equal(image, other)
 
 
-#: Where a converted sample lists the fields that the item has no part for.
+#: The key under which a converted sample lists the fields that the item lacks.
 _ABSENT = "\0absent"
 
 
@@ -398,7 +398,7 @@ def _length(source):
 
 
 def _items(source):
-    """The items, to infer fields from. None of an iterator's are lost; close the generator."""
+    """Yields the items to infer fields from. Close the generator: it then puts back the items of an iterator."""
     if _length(source) is not None:
         yield from (source[i] for i in range(_length(source)))
         return
@@ -414,7 +414,7 @@ def _items(source):
 
 
 def _first_samples(sources, sample):
-    """The values of the first sample of all sources, and those of later ones that have a value where all before have None."""
+    """The values of the first sample of all sources, and those of later ones that have a value for what is None in all before."""
     samples: list[dict[str, Any]] = []
     missing: set[str] = set()
     end = object()
@@ -481,10 +481,10 @@ def from_dataset(
             The first samples are read twice, and a warning is logged if an image differs.
         dst: the dataset to create. Must not exist, because an existing dataset can't be compared with the samples.
         fields: {name: kind} as in dlpipe.Writer. A part of a dict is called "name.part"; a part of a dict in the label's place,
-            as in torchvision's detection, is called "part". Default: inferred from the columns, or from the first sample (for
-            what is None in it, from the first that has a value, of at most 64 in each split). Inferred boxes, key points and masks are refused,
-            because plain numbers would not move with the image; the error suggests `fields`. Numbers inferred from samples refuse NaN and
-            infinity.
+            as in torchvision's detection, is called "part". Default: inferred from the columns, or from the first sample (or
+            for values that are None in it, from the first that has one, among at most 64 of each split). Inferred boxes, key
+            points and masks are refused, because plain numbers would not move with the image; the error suggests `fields`.
+            Numbers inferred from samples refuse NaN and infinity.
         classes: names by label. Default: those of the dataset, or as in dlpipe.Writer.
         sample: a function from the dataset's item to a dict of values. Default: items are dicts, or (image, label).
         boxes: the format of the boxes in a column "bbox" of Hugging Face's: "xywh" (x_min, y_min, width, height, as in COCO)
@@ -585,7 +585,7 @@ def _indexed(writer, converter, number, workers):
 
 
 def _warn_of_one_number(first):
-    """Warns about arrays of one number, of which PyTorch's default_collate makes [batch, 1]."""
+    """Warns about arrays of one number, which PyTorch's default_collate turns into [batch, 1]."""
     for name, value in first.items():
         if getattr(value, "shape", None) == (1,):
             logging.getLogger("dlpipe").warning(

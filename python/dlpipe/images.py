@@ -56,7 +56,7 @@ def oversized(value, max_pixels):
     library looks at the sizes of files."""
     if isinstance(value, Oversized) or value is None:
         return value
-    if hasattr(value, "getexif"):  # a PIL.Image, which reads its file to say how it is oriented
+    if hasattr(value, "getexif"):  # a PIL.Image, which has to read its file for the orientation
         size = value.size[::-1]
     else:
         size = None if isinstance(value, (bytes, bytearray, memoryview, str)) else size_of(value)
@@ -355,7 +355,7 @@ def refuse_annotations(fields, meant, values=None):
     meant = {**meant, **dict.fromkeys(instances, "instances")}
     wanted: dict[str, Any] = {}
     for name, kind in fields.items():
-        if name in instances:  # no field holds them
+        if name in instances:  # no kind of field can hold them
             continue
         if name in meant:
             wanted[name] = _field(name, meant[name], values.get(name), the_boxes)

@@ -1,4 +1,4 @@
-"""A model of ONNX as bytes: the protocol buffer ModelProto, as far as `dlpipe.capture` needs it, without the package onnx.
+"""Writes ONNX models as bytes: the protocol buffer ModelProto, as far as `dlpipe.capture` needs it, without the package onnx.
 
 Field numbers are those of onnx.proto (github.com/onnx/onnx). Tensors are raw bytes, little endian.
 """

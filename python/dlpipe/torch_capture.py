@@ -1,8 +1,8 @@
-"""`dlpipe.capture` and `python -m dlpipe capture`: a PyTorch model in training form, as a file that `dlpipe train` trains.
+"""`dlpipe.capture` and `python -m dlpipe capture` write a PyTorch model in training form, as a file that `dlpipe train` trains.
 
-torch.export traces the model in train mode: batch norms are live, dropout and stochastic depth are there. It is traced for two
-sizes of the batch. What differs between the two is a multiple of the batch; everything else is fixed, image sizes included. What
-depends on no parameter and no input (masks, index tables) is computed here. The other calls become ONNX-shaped nodes
+torch.export traces the model in train mode, with batch norm, dropout and stochastic depth as in training, for two batch sizes. A
+size that differs between the two traces is a multiple of the batch; everything else is fixed, including image sizes. Calls that
+depend neither on parameters nor on inputs (masks, index tables) are computed here. The other calls become ONNX-shaped nodes
 (`torch_capture_ops.py`), which the library's ONNX importer turns into dlpipe's ops.
 """
 
@@ -26,11 +26,11 @@ from dlpipe import _dlpipe, onnx_bytes, torch_detection
 from dlpipe.capture import check_out, said
 from dlpipe.errors import Error, MisuseError, UnsupportedError
 
-#: The two batches that a model is traced for. Not one, for which a broadcast along the batch looks like nothing.
+#: The two batch sizes that a model is traced for. Neither is 1, because a broadcast along a batch of 1 changes nothing.
 _BATCHES = (2, 3)
 _OPSET = 21
 _MOST_AXES = 6
-#: Of an example. The loader's default for larger images is to count them as corrupt.
+#: The limit for an example. The loader counts larger images as corrupt by default.
 _MOST_PIXELS = 178_956_970
 
 
@@ -57,7 +57,7 @@ class Named(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """A tensor that depends on nothing but the batch's size: as it is in either trace."""
+    """A tensor that depends only on the batch's size: its values in the two traces."""
 
     first: torch.Tensor
     second: torch.Tensor
@@ -68,7 +68,7 @@ class Pair(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """1 with probability `keep`, else 0; divided by `keep` where `is_scaled`."""
+    """1 with probability `keep`, else 0; divided by `keep` if `is_scaled`."""
 
     sizes: tuple[Size, ...]
     keep: float
@@ -76,7 +76,7 @@ class Drawn(NamedTuple):
 
 
 class NotTranslatedError(UnsupportedError):
-    """A call reads a value of one that was refused."""
+    """A call reads a value of a call that was refused."""
 
 
 def refuse(text: str) -> UnsupportedError:
@@ -84,7 +84,7 @@ def refuse(text: str) -> UnsupportedError:
 
 
 def _merged(first: Any, second: Any, node_of: Callable[[Any, Any], Any]) -> Any:
-    """An argument of both traces as one: sizes that grow with the batch are `Batch`."""
+    """Merges an argument of both traces to one: sizes that grow with the batch become `Batch`."""
     if isinstance(first, torch.fx.Node):
         return node_of(first, second)
     if isinstance(first, (list, tuple)):
@@ -102,7 +102,7 @@ def _merged(first: Any, second: Any, node_of: Callable[[Any, Any], Any]) -> Any:
 
 
 def _sizes(first: Any, second: Any) -> Any:
-    """The shape of a value of both traces; a list of those of several."""
+    """The shape of a value of both traces; a list of shapes for several values."""
     if isinstance(first, torch.Tensor):
         return _merged(list(first.shape), list(second.shape), lambda a, b: a)
     if isinstance(first, (list, tuple)):
@@ -111,7 +111,7 @@ def _sizes(first: Any, second: Any) -> Any:
 
 
 def _row(pair: Pair) -> torch.Tensor:
-    """What is the same for every sample."""
+    """The row of the pair that is the same for every sample. Refuses a pair whose rows differ."""
     row = pair.first
     for axis, size in enumerate(pair.sizes):
         if isinstance(size, Batch):
@@ -133,9 +133,9 @@ class Graph:
         self.nodes: list[bytes] = []
         self.initializers: dict[str, bytes] = {}
         self.shapes: dict[str, list[Size]] = {self.input: input_sizes}
-        self.base: dict[str, str] = {}  # of a view: what it looks at
-        self.parts: dict[str, tuple[int, int, int]] = {}  # of a slice of that: axis, begin, end
-        self.sizes: Any = None  # of the output of the call that is being translated; a list of those of several
+        self.base: dict[str, str] = {}  # the value that a view is of
+        self.parts: dict[str, tuple[int, int, int]] = {}  # of a slice of its base: axis, begin, end
+        self.sizes: Any = None  # of the output of the call that is being translated; a list for several outputs
         self.dtype: torch.dtype | None = None
         self.place = ""  # of that call, for errors
         self._count = 0
@@ -165,7 +165,7 @@ class Graph:
         return name
 
     def name(self, value: Any) -> str:
-        """The name by which nodes read it; "" of None."""
+        """The name by which nodes read the value; "" for None."""
         if value is None:
             return ""
         if isinstance(value, Ref):
@@ -202,7 +202,7 @@ class Graph:
         return parts[0] if len(parts) == 1 else self.emit("Concat", *parts, axis=0)
 
     def emit(self, op: str, *inputs: Any, outputs: int = 1, domain: str = "", **attributes: Any) -> Any:
-        """Adds a node; the name of its output, or a list of those of several."""
+        """Adds a node. Returns the name of its output, or a list of names for several outputs."""
         names = [self.name(one) for one in inputs]
         while names and not names[-1]:
             names.pop()
@@ -238,7 +238,7 @@ class _Translation:
         self.refused: dict[str, list[str]] = {}
         self.refused_at: dict[str, str] = {}  # the first call of each
         self.tensors = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers(remove_duplicate=False))
-        self.first_name: dict[int, str] = {}  # of tied tensors the first one counts
+        self.first_name: dict[int, str] = {}  # of each tensor; tied tensors have the same
         for name, tensor in self.tensors.items():
             self.first_name.setdefault(id(tensor), name)
 
@@ -345,7 +345,7 @@ class _Translation:
             self._refuse(name, first, refuse("with these arguments"), graph)
 
     def _is_learned(self, node: Any) -> bool:
-        """Whether a parameter that is trained takes part in the value."""
+        """Whether the value depends on a parameter that is trained."""
         signature, seen, left = self.programs[0].graph_signature, set(), [node]
         while left:
             one = left.pop()
@@ -360,7 +360,7 @@ class _Translation:
         return False
 
     def _refuse(self, name: str, node: Any, error: Error, graph: Graph) -> None:
-        """Takes the reason down and goes on, so that all that is missing is named at once."""
+        """Records the reason and continues, so that one error names everything that is missing."""
         if not isinstance(error, NotTranslatedError):
             reasons = self.refused.setdefault(name, [])
             self.refused_at.setdefault(name, _call_text(name, node))
@@ -383,7 +383,7 @@ class _Translation:
                 graph.base.setdefault(one, args[0])
 
     def _rebind(self, graph: Graph, node: Any, old: Any, new: Any) -> None:
-        """After a change in place: all who read `old` from here on read `new`."""
+        """After an in-place change: later readers of `old` read `new`."""
         if isinstance(old, Ref) and old in graph.parts and self._is_read_later(graph, graph.base[old], node):
             self._write_back(graph, node, old, new)
             return
@@ -402,7 +402,7 @@ class _Translation:
                    for other, one in self.values.items())  # fmt: skip
 
     def _write_back(self, graph: Graph, node: Any, old: Ref, new: Any) -> None:
-        """A slice was changed: what it was cut from is its other parts, joined with the new one."""
+        """After an in-place change of a slice: replaces its base by the base's other parts, joined with the new slice."""
         (axis, begin, end), base = graph.parts[old], Ref(graph.base[old])
         if self._is_read_later(graph, old, node):
             raise refuse("it changes a slice in place that is read afterwards")
@@ -425,7 +425,7 @@ class _Translation:
         return value
 
     def _is_known(self, args: Any, kwargs: Any, packet: str) -> bool:
-        """Whether nothing in it depends on the input, on a parameter, on the batch or on chance."""
+        """Whether the call depends neither on the input nor on a parameter or chance. It may depend on the batch's size."""
         if packet in self.ops.RANDOM or packet in self.ops.NEVER_COMPUTED:
             return False
 
@@ -467,7 +467,7 @@ class _Translation:
         return [_joined(a, b) for a, b in zip(first, second)]
 
     def _inlined(self, first: Any, second: Any, args: Sequence[Any], graph: Graph) -> Any:
-        """What a block with another mode of autocast computes: here floats have one precision."""
+        """The result of a block that turns autocast off, which has no effect here: floats have one precision."""
         name = str(first.target).rsplit(".", 1)[-1]
         if name != "wrap_with_autocast" or args[2]:  # device, dtype, enabled
             raise refuse("a block under no_grad or autocast" if name.startswith("wrap_with") else "no such op")
@@ -510,7 +510,7 @@ def _programs(model: torch.nn.Module, example: torch.Tensor) -> list[Any]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what torch logs and prints about an error before it raises it: graphs and tracebacks of its own."""
+    """Suppresses what torch logs and prints about an error before it raises it: graphs and its own tracebacks."""
     loggers = [logging.getLogger(f"torch.{name}") for name in ("fx.experimental.symbolic_shapes", "_subclasses.fake_tensor")]
     before = [one.disabled for one in loggers]
     try:
@@ -534,8 +534,8 @@ def _place(error: Exception) -> str:
 
 
 def onnx_model(model: torch.nn.Module, example: torch.Tensor) -> tuple[bytes, list[str], list[str], dict[str, str]]:
-    """The model's training form: ONNX's bytes, the names of parameters that are trained, those of the rest of the state, and of
-    tied tensors the other names."""
+    """The model's training form: the bytes of the ONNX model, the names of parameters that are trained, those of the rest of the
+    state, and the other names of tied tensors."""
     translation = _Translation(_programs(model, example), model)
     graph = translation.run()
     output = translation.output(graph)
@@ -588,7 +588,7 @@ def _images(example: torch.Tensor | Sequence[int]) -> torch.Tensor:
 
 
 def write(model: torch.nn.Module, example: torch.Tensor | Sequence[int], path: bytes, name: str, check: bool) -> None:
-    """What `dlpipe.capture` does."""
+    """Implements `dlpipe.capture`."""
     if isinstance(model, type):
         raise MisuseError(f"[capture] model is the class {model.__name__}; give an instance, such as {model.__name__}()")
     if not isinstance(model, torch.nn.Module) or isinstance(model, torch.jit.ScriptModule):
@@ -627,7 +627,7 @@ def write(model: torch.nn.Module, example: torch.Tensor | Sequence[int], path: b
 
 
 def _first(outputs: Any) -> Any:
-    """Of several outputs the first, which is the captured one."""
+    """The first of several outputs, which is the one that is captured."""
     if isinstance(outputs, dict):
         outputs = tuple(outputs.values())
     return outputs[0] if isinstance(outputs, (tuple, list)) and outputs else outputs

@@ -43,7 +43,7 @@ def _pair(value: int | Sequence[int], count: int = 2) -> list[int]:
 
 
 def _plain(name: str, **attributes: Any) -> Op:
-    """An op of one tensor, whose other arguments mean nothing here."""
+    """An op of one tensor. Its other arguments are ignored."""
     return lambda g, x, *args, **kwargs: g.emit(name, x, **attributes)
 
 
@@ -254,12 +254,12 @@ def _adaptive(pool: str) -> Op:
 
 
 def _bounds(size: int, count: int) -> list[tuple[int, int]]:
-    """Where the windows of an axis begin and end in adaptive pools."""
+    """The beginning and end of each window of an axis in adaptive pools."""
     return [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
 
 
 def _windows(size: int, count: int) -> torch.Tensor:
-    """Row i averages window i of an axis: [count, size]."""
+    """A matrix [count, size]. Row i averages window i of an axis."""
     rows = torch.zeros(count, size)
     for i, (begin, end) in enumerate(_bounds(size, count)):
         rows[i, begin:end] = 1 / (end - begin)
@@ -323,12 +323,12 @@ def _batch_norm(g: Graph, x: Any, weight: Any, bias: Any, mean: Any, var: Any, t
         y = y if weight is None else g.emit("Mul", y, g.reshape(weight, sizes))
         return y if bias is None else g.emit("Add", y, g.reshape(bias, sizes))
     weight, bias = _affine(channels, weight, bias)
-    # ONNX's momentum is that of what was.
+    # ONNX's momentum is the weight of the previous statistics.
     return g.emit("BatchNormalization", x, weight, bias, mean, var, epsilon=float(eps), momentum=1.0 - momentum, training_mode=int(training))
 
 
 def _spread(g: Graph, x: Any, axes: Sequence[int], keepdim: bool = True) -> tuple[Ref, Ref, Ref]:
-    """The mean, with its axes; the distances from it; the variance."""
+    """The mean (with all axes), the differences from it, and the variance."""
     mean = g.emit("ReduceMean", x, g.ints(axes), keepdims=1)
     distance = g.emit("Sub", x, mean)
     return mean, distance, g.emit("ReduceMean", g.emit("Mul", distance, distance), g.ints(axes), keepdims=int(keepdim))
@@ -376,7 +376,7 @@ def _weight_norm(g: Graph, v: Any, gain: Any, dim: int = 0) -> Ref:
 
 
 def _extreme(name: str, of_two: str) -> Op:
-    """max and min: of all, of an axis, whose indices nobody may read, or of two tensors."""
+    """max and min: of all elements, of an axis (the indices can't be read), or of two tensors."""
 
     def op(g: Graph, x: Any, *args: Any, **kwargs: Any) -> Any:
         if args and not isinstance(args[0], int):
@@ -427,7 +427,7 @@ def _vector_norm(g: Graph, x: Any, ord: float = 2, dim: Any = None, keepdim: boo
     axes = g.ints(_axes(g, x, dim))
     if ord == 1:
         return g.emit("ReduceL1", x, axes, keepdims=int(keepdim))
-    # As PyTorch's, the gradient of a vector of zeros is 0: a root alone would have 0 times infinity there.
+    # As in PyTorch, the gradient of a vector of zeros is 0. A root alone would have 0 times infinity there.
     squares = g.emit("ReduceSum", g.emit("Mul", x, x), axes, keepdims=int(keepdim))
     return g.emit("Sqrt", g.emit("Clip", squares, 1e-37))
 
@@ -454,7 +454,7 @@ def _bernoulli_in_place(g: Graph, x: Any, p: Any = 0.5, generator: Any = None) -
 
 
 def _bernoulli(g: Graph, x: Any, p: Any = None, generator: Any = None) -> Drawn:
-    """Of probabilities: one number for all."""
+    """A draw with probabilities, which must all be the same number."""
     first = x.first if isinstance(x, Pair) else x
     if p is not None or not isinstance(first, torch.Tensor) or not bool((first == first.flatten()[0]).all()):
         raise refuse("numbers drawn with probabilities that differ")
@@ -633,7 +633,7 @@ def _known_index(index: Any) -> torch.Tensor:
 
 
 def _index(g: Graph, x: Any, indices: Sequence[Any]) -> Ref:
-    """x[:, index] and x[:, rows, columns] of known places."""
+    """x[:, index] and x[:, rows, columns], for indices that are known now."""
     axes = [axis for axis, index in enumerate(indices) if index is not None]
     known = [_known_index(indices[axis]) for axis in axes]
     if len(known) == 1 and known[0].dtype is torch.bool:
@@ -679,14 +679,14 @@ def _unfold(g: Graph, x: Any, kernel_size: Any, dilation: Any = 1, padding: Any 
     return g.reshape(g.emit("Concat", *parts, axis=2), [n, channels * kh * kw, rows * columns])
 
 
-#: Calls that do nothing to what is computed.
+#: Calls that do not change the results.
 IGNORED = frozenset({"_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_constrain_range_for_size"})
-#: Calls whose answer is another one each time.
+#: Calls with random results.
 RANDOM = frozenset({"bernoulli", "bernoulli_", "dropout", "dropout_", "rand", "randn", "rand_like", "randn_like", "randint", "randperm", "normal_",
                     "uniform_", "feature_dropout", "feature_dropout_", "multinomial"})  # fmt: skip
-#: Calls whose argument's name counts, or whose numbers nobody reads.
+#: Calls whose arguments' names matter, or whose values are never read.
 NEVER_COMPUTED = frozenset({"batch_norm", "empty", "new_empty", "empty_like"})
-#: Calls whose answer is the same memory: a change of it in place is one of what it looks at.
+#: Calls that return a view: an in-place change of it also changes its base.
 VIEWS = frozenset({"view", "reshape", "permute", "transpose", "t", "slice", "select", "narrow", "expand", "expand_as", "unsqueeze", "squeeze", "split",
                    "split_with_sizes", "chunk", "tensor_split", "unbind", "flatten", "unflatten", "movedim", "view_as", "unfold", "swapaxes", "swapdims"})  # fmt: skip
 

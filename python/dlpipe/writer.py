@@ -158,7 +158,7 @@ def _ones(name, value, length):
 class _Ones:
     """Finds a field of labels whose samples have a 0 or 1 for each class: as labels they would be the classes 0 and 1."""
 
-    LEAST = 3  # numbers of a sample, so that one comes twice
+    LEAST = 3  # numbers of a sample, so that one of them is repeated
     ENOUGH = 16  # samples
 
     def __init__(self, name: str, classes: int) -> None:
@@ -254,11 +254,11 @@ class Field:
         self.shape = (*map(int, sides), 3) if self.kind == "points" else tuple(map(int, sides))
 
     def schema(self):
-        """The field as the library takes it: name, kind, dtype, shape, and the field of boxes that it belongs to."""
+        """The field in the library's form: name, kind, dtype, shape, and the field of boxes that it belongs to."""
         return self.name, self.kind, self.dtype, list(self.shape), self.of
 
     def value(self, value):
-        """A sample's value as the library takes it. `value` None: the sample has none."""
+        """A sample's value in the library's form. `value` None: the sample has none."""
         if self.kind == "label":
             return _label(None, value)
         if value is None:
