@@ -219,8 +219,8 @@ std::string as_folder(std::string name) {
   return name;
 }
 
-/// Whether a list must say what classes the samples have: folders with the names of the classes would give other numbers, or no
-/// classes.
+/// Whether a list must name the samples' classes: from folders with the names of the classes, ingest would make other numbers or
+/// no classes.
 Result<bool> needs_class_list(const Dataset& dataset, int64_t total) {
   const std::span<const std::string> classes = dataset.classes();
   if (!std::is_sorted(classes.begin(), classes.end()))

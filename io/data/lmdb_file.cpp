@@ -19,7 +19,7 @@ namespace {
 
 using Bytes = LmdbFile::Bytes;
 
-// Page: u64 number, u16 unused, u16 flags, u16 end of the entries' offsets, u16 begin of the entries; then
+// Page: u64 number, u16 unused, u16 flags, u16 end of the entries' offsets, u16 start of the entries; then
 // u16 offsets. A large value's first page has u32 pages instead of the last two.
 constexpr size_t kPageHeader = 16;
 constexpr uint16_t kBranch = 1;

@@ -32,7 +32,7 @@ bool contains(std::string_view text, std::string_view part) {
 
 }  // namespace
 
-// A protobuf ModelProto: the version of its format first, then mostly the producer's name, the opset or the graph. A
+// A protobuf ModelProto: the version of its format first, then usually the producer's name, the opset or the graph. A
 // safetensors header, whose length could look the same, has a '{' after eight bytes.
 bool begins_as_onnx(std::string_view begin) {
   if (begin.size() <= 8 || begin[8] == '{' || begin[0] != '\x08' || begin[1] < 3 || begin[1] > 32)

@@ -87,7 +87,7 @@ Files names_below(const fs::path& folder) {
   return names;
 }
 
-/// A folder below it whose files cannot be listed.
+/// A folder below `folder` that cannot be listed; nullopt if there is none.
 std::optional<fs::path> unreadable_below(const fs::path& folder) {
   return find_below(folder, [](const fs::directory_entry& entry) {
     std::error_code ignored;

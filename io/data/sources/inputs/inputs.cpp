@@ -229,7 +229,7 @@ bool tell_splits(const std::vector<std::string>& splits) {
   return counts.size() > 1 && !counts.contains("");
 }
 
-/// For inputs of which only some are named like splits.
+/// Adds a note if only some of the inputs are named like splits.
 void note_half_splits(const std::vector<std::string>& splits, SourceInputs& all) {
   std::vector<std::string> called;
   for (const auto& [split, count] : counts_of(splits)) {

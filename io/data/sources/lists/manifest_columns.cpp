@@ -82,7 +82,7 @@ bool holds_pixels(const std::vector<std::string>& cells) {
           }));
 }
 
-/// Names of columns that give the split of a line, in numbers or words of their own.
+/// Names of columns that hold the split of a line, in numbers or words of their own.
 bool is_called_as_split(const std::string& name) {
   constexpr std::array<std::string_view, 17> kNames = {
       "split",  "splits", "subset",  "partition", "fold",     "folds",       "kfold",    "usage",  "phase",
