@@ -41,7 +41,7 @@ bool is_stdout(std::string_view file);
 void print_beside(std::string_view file, std::string_view text);
 /// kMisuse if `option` names stdout as the file to write and --json is given, too.
 Status check_stdout_is_free(std::string_view area, std::string_view option, std::string_view file, bool json);
-/// kMisuse if there is a file of that name. Streams and stdout are not.
+/// kMisuse if there is a file of that name. Streams and stdout are accepted.
 Status check_is_new(std::string_view area, const std::string& file);
 /// A line about the work (stderr): progress, what is done automatically. --quiet suppresses it. Adds the newline.
 void print_note(std::string_view text);

@@ -27,7 +27,7 @@ struct Dataset::Impl {
   std::optional<LmdbFile::Tree> skipped;
   DatasetInfo info;
   std::optional<RecordLayout> layout;
-  std::unique_ptr<const LateChecksums> late;    // null where checksums aren't late
+  std::unique_ptr<const LateChecksums> late;    // null if checksums aren't late
   std::vector<const std::byte*> header_chunks;  // one per value, kRowsPerChunk rows each
 
   Status open_tables();

@@ -43,7 +43,7 @@ struct ExportReport {
   };
   /// Samples whose names are too long for the file system, or name both a file and a folder; in order.
   std::vector<Renamed> renamed;
-  std::string list;  // in it: the list for what class folders can't express; empty: not needed
+  std::string list;  // in `directory`: the list for what class folders can't express; empty: not needed
   std::vector<std::string> changed;  // its fields that ingest reads back changed, and how
 };
 
@@ -69,8 +69,8 @@ Status unwritten_error(const ExportReport& report);
 /// One line that names the first samples of report.renamed; "" if there are none.
 std::string renamed_text(const ExportReport& report);
 
-/// Where a record's file goes, below OUT: its path if that begins with its class or it has none (""), else class/path;
-/// the ending that fits its layout. kUnsupported for a path that would leave OUT.
+/// The path of a record's file below OUT: its own path if that begins with its class or it has no class (""), else
+/// class/path. The ending is made to fit the layout. kUnsupported for a path that would leave OUT.
 Result<std::string> export_name(const std::string& path, const std::string& class_name, ImageLayout layout);
 
 }  // namespace dlpipe::data

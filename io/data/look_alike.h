@@ -3,8 +3,9 @@
 //
 // Method: an image is averaged to 32 x 32 cells of luma. Its 8 x 8 lowest DCT coefficients without the first are its look. Two
 // images are alike if at most 11 of the 63 signs differ and the cosine of the coefficients, weighted by the root of their
-// frequency, is at least 0.9, and their mean colours have nearly the same hue, or one is grey. (Zauner's pHash of 2010 compares signs only, against the median. Signs against zero have the
-// advantage that mirroring flips a fixed set of them.) docs/decisions/073-alike-images.md has recall and precision.
+// frequency, is at least 0.9, and their mean colours have nearly the same hue, or one is grey. (Zauner's pHash of 2010 compares
+// only signs, against the median. Signs against zero have the advantage that mirroring flips a fixed set of them.)
+// docs/decisions/073-alike-images.md has recall and precision.
 //
 // All functions are pure. Results depend neither on the machine nor on the number of threads: sums are integers, and the weights use
 // only operations that IEEE 754 rounds exactly.
@@ -73,7 +74,7 @@ struct AlikeImages {
   size_t by_nature = 0;          // alike_by_nature() of them
 };
 
-/// Sorts `images` by split and sample, whatever order threads added them in, and finds those that are alike.
+/// Sorts `images` by split and sample, independent of the order in which threads added them, and finds those that are alike.
 AlikeImages alike_images(std::vector<SeenImage>& images, int threads);
 
 /// For each of `count` images, the first one that it is a copy of, among those that are not copies themselves. -1: none.

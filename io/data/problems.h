@@ -1,5 +1,5 @@
 // What may be wrong with a dataset that is stored correctly, for `dlpipe inspect --problems`: images that are hard to learn from,
-// annotations that mean nothing, classes with few samples, and copies.
+// meaningless annotations, classes with few samples, and copies.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct ProblemReport {
   struct Class {
     std::string name;
     std::string field;    // "label", a field of class indices, or a mask, whose classes are numbers
-    int64_t samples = 0;  // of all splits; of a field of boxes' classes, boxes
+    int64_t samples = 0;  // of all splits; for a field of boxes' classes: boxes
   };
   struct Image {
     Place place;
@@ -57,7 +57,7 @@ inline constexpr const char* kBlurred = "blurred";  // hardly anything finer tha
 inline constexpr const char* kEmptyBox = "empty box";    // its area is 0
 inline constexpr const char* kNotFinite = "not finite";  // a number is NaN or infinite
 inline constexpr const char* kUnknownClass =
-    "unknown class";  // a mask beside boxes has a number that is neither 0, a label + 1 nor 255
+    "unknown class";  // a mask next to boxes has a number that is neither 0, a label + 1 nor 255
 inline constexpr const char* kProblems[] = {kUnreadable, kOddSize,  kOddShape,  kOneColour,   kDark,
                                             kBlurred,    kEmptyBox, kNotFinite, kUnknownClass};
 
@@ -67,8 +67,8 @@ struct ProblemOptions {
   std::function<bool()> stop_requested;
 };
 
-/// Decodes every image once. `splits` are looked at together: copies may be in different ones. The result does not depend on the
-/// number of threads. Memory: about 200 bytes per image.
+/// Decodes every image once. `splits` are examined together, because copies may be in different ones. The result does not depend
+/// on the number of threads. Memory: about 200 bytes per image.
 Result<ProblemReport> find_problems(std::span<const std::shared_ptr<const Dataset>> splits,
                                     const ProblemOptions& options,
                                     const std::function<void(int64_t done, int64_t total)>& progress = {});

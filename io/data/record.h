@@ -37,7 +37,7 @@ struct PackedRecord {
   RecordHeader header;
   PixelSums pixel_sums;
   std::vector<std::byte> stored;  // compressed if the dataset is
-  uint64_t image_checksum = 0;    // verify.h; 0: unknown. With late checksums, of size and begin
+  uint64_t image_checksum = 0;    // verify.h; 0: unknown. With late checksums, of size and beginning
   ImageLook look;                 // of the decoded image; unknown if it was not decoded
 };
 
@@ -51,7 +51,7 @@ class RecordLayout {
 
   /// `values` in schema order; kMisuse if one does not have its fixed size. `label` is that of the label field.
   Result<std::vector<std::byte>> build(std::span<const std::span<const std::byte>> values) const;
-  /// What build() would return, without building it: for a large image that is not copied otherwise.
+  /// Describes what build() would return, without building it, which would copy a large image.
   struct Summary {
     uint32_t size_bytes = 0;
     uint64_t checksum = 0;

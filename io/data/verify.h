@@ -34,8 +34,8 @@ struct VerifyReport {
     std::string gone = {};  // the linked file that is missing; "" if something else is wrong
   };
   int64_t samples = 0;
-  /// Samples whose whole contents could be compared. With late checksums these may be fewer: of the others only size, time and
-  /// beginning of the image were compared, and their checksums are known from now on.
+  /// Samples whose whole contents could be compared. With late checksums, these may be fewer than all: for the others, only the
+  /// size, time and beginning of the image were compared, and their checksums are known from now on.
   int64_t known = 0;
   uint64_t bytes = 0;    // of records
   std::vector<Bad> bad;  // by sample
@@ -74,8 +74,8 @@ struct DuplicateImages {
   std::vector<Pair> of_alike;
 };
 
-/// Finds them. One thread adds. Memory: 24 bytes per image, for at most 64 Mi images, and 112 per look, for at most 16 Mi, 216
-/// while they are compared; images beyond that are ignored.
+/// Finds duplicates. Only one thread may add images. Memory: 24 bytes per image, for at most 64 Mi images, and 112 per look (216
+/// while they are compared), for at most 16 Mi; images beyond that are ignored.
 class StoredImages {
  public:
   /// A split's samples are added in order, from any one to the last. `checksum` 0: unknown. `fold`: the value of the field kFoldField;

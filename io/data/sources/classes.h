@@ -1,5 +1,5 @@
 // The classes of listings: their numbers when several listings, or a listing and another dataset, are combined; and files with
-// a class per line. Labels are matched by class name. Masks in files are not: their pixels are unchanged, so anything that
+// a class per line. Labels are matched by class name. Masks in files can't be: their pixels are unchanged, so anything that
 // would renumber their classes is rejected. Pure functions.
 #pragma once
 

@@ -87,7 +87,7 @@ struct ImageHead {
   ImageInfo info;
 };
 
-/// Reads mostly 4 KB of a JPEG or PNG, more if its header comes late, and all of other kinds. kChanged if the file was written
+/// Usually reads 4 KB of a JPEG or PNG, more if its header is longer, and all of other formats. kChanged if the file was written
 /// since `modified_ns`, is gone, or, for a whole file, has another size; other errors as in probe_image.
 Result<ImageHead> read_head(const Link& link, int64_t modified_ns);
 

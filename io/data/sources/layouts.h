@@ -20,9 +20,9 @@ namespace dlpipe::data {
 
 /// "train", "val" or "test" for a name of a split (Training, valid, validation, testing, ...); else "".
 std::string_view split_of_name(std::string_view name);
-/// The split that one word of a name says: "train" of "imagenet-train-000000". "" if none does, or two differ.
+/// The split that one word of a name indicates: "train" of "imagenet-train-000000". "" if none does, or two differ.
 std::string split_in_words(std::string_view text);
-/// Folders and the splits that they are, for messages: "'train', 'validation' as val".
+/// Folders and the splits that they become, for messages: "'train', 'validation' as val".
 std::string splits_text(std::span<const std::pair<std::string, std::string>> folders_and_splits);
 /// Whether a folder of this name usually contains images and nothing else: images, jpg, ...
 bool is_called_images(const std::string& name);
@@ -37,7 +37,7 @@ bool has_tfrecord_name(const std::string& path);
 
 /// A row of the table: what is in a folder of such a dataset, and what reads it.
 struct PublishedLayout {
-  std::string_view source;            // that reads it; "": none, use `command`
+  std::string_view source;            // the one that reads it; "": none, use `command`
   int sure;                           // as SourceRecord::recognizes returns it
   std::vector<std::string_view> has;  // patterns (files_like) below the folder, all of which match
   std::string_view files;             // pattern of the files in it that may be given instead; "": none

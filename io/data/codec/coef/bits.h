@@ -38,7 +38,7 @@ struct Deposit {
     asm("pdepq %2, %1, %0" : "=r"(out) : "r"(bits), "r"(mask));
     return out;
   }
-  /// The bits of `bits` at the places of `mask`, side by side.
+  /// The bits of `bits` at the places of `mask`, moved together to the lowest ones.
   DLPIPE_COEF_INLINE static uint64_t pext(uint64_t bits, uint64_t mask) {
     uint64_t out;
     asm("pextq %2, %1, %0" : "=r"(out) : "r"(bits), "r"(mask));

@@ -57,7 +57,7 @@ struct SourceScan {
 std::optional<SourceScan> find_scan(std::span<const std::byte> jpeg);
 
 /// Writes a scan MCU row by MCU row, with the tables, restart interval and component order that its head declares.
-/// Blocks beyond a component's own are written as encoders do: the DC of the block before, no AC.
+/// Blocks beyond a component's own are written as encoders do: the previous block's DC, no AC.
 class SourceScanWriter {
  public:
   /// `frame` must outlive this object. nullopt if the head is corrupt.

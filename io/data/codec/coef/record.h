@@ -183,12 +183,12 @@ struct RegionBlocks {
 /// `region` is inside the image and not empty.
 RegionBlocks region_blocks(const Frame& frame, int component, const Region& region);
 
-/// MCU rows.
+/// A range of MCU rows: [first, end).
 struct RowRange {
   int first = 0;
   int end = 0;
 };
-/// Tiles that contain some of the blocks.
+/// The MCU rows with blocks that the region needs, of any component.
 RowRange region_rows(const Frame& frame, const Region& region);
 
 }  // namespace dlpipe::data::coef

@@ -25,7 +25,7 @@ inline constexpr int kPlaneClasses = 2;  // plane_class_of (record.h)
 
 /// Size in bits of a DC difference's magnitude, given the size before it in the tile.
 inline constexpr int kDcClasses = 17;               // 0..16
-inline constexpr int kDcContexts = kDcClasses + 1;  // the last: at a tile's begin
+inline constexpr int kDcContexts = kDcClasses + 1;  // the last: at a tile's start
 inline constexpr int kDcMaxLength = 8;
 
 /// The kind of a group of eight coefficients; its code depends on plane, group and the kind of the group before it.
@@ -60,14 +60,14 @@ struct Code {
   uint8_t length = 0;  // 0: the symbol can't occur
 };
 
-/// Codes to write with, by [context][symbol]; of DC classes by [class of plane] before.
+/// Codes for writing, by [context][symbol]; those of DC classes by [plane class] first.
 struct EncodeTables {
   std::array<std::array<std::array<Code, kDcClasses>, kDcContexts>, kPlaneClasses> dc;
   std::array<std::array<Code, kTokens>, kTokenContexts> token;
   std::array<std::array<Code, 256>, kMaskContexts> mask;
 };
 
-/// Tables for reading, indexed by the next bits. An entry: symbol, length << 8; of masks also the number of set bits << 12.
+/// Tables for reading, indexed by the next bits. An entry: symbol | length << 8; for masks also the number of set bits << 12.
 /// Designed for reading without branches: after a block's end there are only ends, of zero bits, and an empty group has the
 /// mask 0, of zero bits.
 struct DecodeTables {
@@ -144,7 +144,7 @@ struct ZigzagBlock {
   explicit ZigzagBlock(const int16_t* natural) { fill(natural); }
   void fill(const int16_t* natural);
   alignas(64) std::array<int16_t, 64> values;
-  /// The sign in the lowest bit, |value| - 1 above it; 0 where the value is.
+  /// The sign in the lowest bit, |value| - 1 above it; 0 if the value is 0.
   alignas(64) std::array<uint16_t, 64> coded;
   uint64_t nonzero = 0;
 };

@@ -2,7 +2,7 @@
 // (box_labels), a flag (crowd, difficult) and key points (points); if objects have outlines or images have mask files, also the
 // field mask. The sources parse; this file checks the images' files, names their samples and reads them.
 //
-// Threads: as Source.
+// Threads: the same as for Source.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ struct AnnotatedImage {
   int32_t height = 0;
   std::string problem = {};            // not empty: why its annotations can't be used
   std::vector<float> boxes = {};       // x_min, y_min, x_max, y_max
-  std::vector<int64_t> labels = {};    // one for each box, as are the others
+  std::vector<int64_t> labels = {};    // one for each box, like flags and points
   std::vector<float> flags = {};       // 0 or 1
   std::vector<float> points = {};      // x, y, visible, Kinds::points of them
   std::vector<Outline> outlines = {};  // of its objects, or of some
@@ -91,7 +91,7 @@ class AnnotatedImages {
   std::string full(const SourceEntry& entry) const;
   bool takes_masks(const std::vector<AnnotatedImage>& images, SourceListing& listing) const;
   std::string mask_reference(AnnotatedImage& image, const Part& part);
-  /// The same images with another prefix, for those that appear for the `time`th time.
+  /// The number of a copy of `part` with another prefix, for images that appear for the `time`th time.
   size_t part_for(size_t part, size_t time);
 
   std::vector<Part> parts_;

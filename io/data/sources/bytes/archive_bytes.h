@@ -37,7 +37,7 @@ class ArchiveBytes {
   uint64_t size_bytes() const { return size_; }
   /// The size of the input, which is smaller if it is compressed.
   uint64_t input_bytes() const { return input_bytes_; }
-  int64_t modified_ns() const { return stamp_.modified_ns; }  // 0 of a stream
+  int64_t modified_ns() const { return stamp_.modified_ns; }  // 0 for a stream
   /// Fills `to`; kChanged if the file has changed since it was opened. A range past the end is kCorrupt.
   Status read(uint64_t at, std::span<std::byte> to) const;
   /// kUnsupported for more than kMostImageBytes, and in a compressed archive for more than ReadBudget::most() of its own size.

@@ -5,7 +5,7 @@
 // If a server sends less than the requested range, the rest is requested at once.
 //
 // At most ten redirections are followed, never from https to http. Keys, tokens and passwords are sent only to the origin
-// (scheme, host and port) of the address, and not again after another origin was asked.
+// (scheme, host and port) of the address, and no longer after another origin was contacted.
 //
 // s3:// uses AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION and AWS_ENDPOINT_URL from the environment;
 // without keys, requests are unsigned, as for public buckets. Neither these nor anything after a ? or before an @ in an address

@@ -22,7 +22,7 @@ class Inflater {
   static Result<Inflater> begin(Form form);
 
   struct Step {
-    size_t made = 0;      // bytes, at the begin of `out`
+    size_t made = 0;      // bytes, at the start of `out`
     bool is_end = false;  // of the stream; bytes after it are still in `in`
   };
   /// Unpacks from `in`, advancing it, until it or `out` is used up, at most 2 GB at a time. If nothing was made and nothing

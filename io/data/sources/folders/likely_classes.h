@@ -34,7 +34,7 @@ class LikelyClasses {
   /// For a listing that uses the folders of `root` as classes. All arguments must outlive it.
   LikelyClasses(const std::string& root, const SourceOptions& options, const SourceListing& listing);
 
-  /// The folder below the root that contains all images and whose folders are the classes; "" if nothing says so.
+  /// The folder below the root that contains all images and whose folders are the classes; "" if there is none.
   Result<std::string> classes_below() const;
   std::string note_of(const std::string& below_root) const;
   /// kMisuse for what certainly is not a dataset of these classes, with the command that reads it if there is one.

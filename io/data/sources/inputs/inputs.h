@@ -1,7 +1,7 @@
 // SRC as users give it: one or several inputs, with {000..127} and quoted wildcards, a file that lists them, or a folder of
 // archives. Several inputs become one source: classes are merged by name, and a sample's path begins with its input's name.
 //
-// Threads: as Source.
+// Threads: the same as for Source.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace dlpipe::data {
 
 struct SourceInput {
   std::string path;          // for an address, the part that may be shown
-  std::string split = {};    // by its folder's or its own name: "train", "val", "test"; mostly empty
+  std::string split = {};    // by its folder's or its own name: "train", "val", "test"; usually empty
   std::string address = {};  // in full; "": a path
 };
 

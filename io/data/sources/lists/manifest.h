@@ -57,7 +57,7 @@ class ManifestSource final : public Source {
  public:
   ManifestSource(std::string list, std::string root, const SourceOptions& options)
       : list_(std::move(list)), root_(std::move(root)), options_(options) {}
-  /// `list` is what messages call all of it.
+  /// `list`: the name of the whole list in messages.
   ManifestSource(std::string list, std::string root, const SourceOptions& options, ReadList read)
       : list_(std::move(list)), root_(std::move(root)), options_(options), read_(std::move(read)) {}
 
@@ -122,7 +122,7 @@ class ManifestSource final : public Source {
   // Where its files are.
   struct Places {
     std::string root;
-    std::vector<std::string> parts;  // folders below it, each of which has some of the files; mostly none
+    std::vector<std::string> parts;  // folders below it, each of which has some of the files; usually none
   };
   /// The folder in root_, or in one there, that has most of the list's files; among several, the one named like the list.
   /// Several if each has files that no other has. None if this is inconclusive.
@@ -135,7 +135,7 @@ class ManifestSource final : public Source {
   // The other lines.
   /// `path`, or the image of that name with an ending if only that exists.
   static std::string with_ending(const std::string& path, const std::string& root);
-  /// Where `path` is `cell` with an ending: the files that it may be, without their folder.
+  /// If `path` is `cell` with an ending added: the names of all files in its folder that `cell` may mean.
   std::vector<std::string> same_with_ending(const std::string& cell, const std::string& path);
   Status add_line(const std::vector<std::string>& cells, int64_t line, SourceListing& listing);
   Status add_values(const std::vector<std::string>& cells, int64_t line, SourceEntry& entry);
@@ -146,7 +146,7 @@ class ManifestSource final : public Source {
   std::string problem_of(SourceEntry& entry, int64_t line) const;
   /// Where the name of a sample begins in its path: absolute paths lose the part up to SRC, or at least the slash.
   uint64_t name_begin(const std::string& path) const;
-  /// The same if the line says that the sample is called `name`.
+  /// The same if the line names the sample `name`.
   uint64_t name_begin(const std::string& path, const std::string& name) const;
 
   // What the labels mean, once all lines are read (manifest_columns.cpp).
@@ -157,9 +157,9 @@ class ManifestSource final : public Source {
   Status check_labels() const;
   /// "--field age:number" for the kind `number` and the column of labels.
   std::string field_of_label(std::string_view kind) const;
-  /// Columns without a label's name may be captions, masks or anything.
+  /// Refuses to guess: columns without a label's name may be captions, masks or anything.
   Status check_label_is_known() const;
-  /// A list without column names where each line has a different text: these are not classes.
+  /// Refuses a list without column names in which each line has a different text: these are not classes.
   Status check_labels_repeat() const;
   /// Whether all of the first values of a column are existing images.
   bool holds_images(const std::vector<std::string>& values) const;
@@ -171,7 +171,7 @@ class ManifestSource final : public Source {
 
   std::string list_;
   std::string root_;
-  std::vector<std::string> parts_;  // folders below it that the files are divided among; mostly none
+  std::vector<std::string> parts_;  // folders below it that the files are divided among; usually none
   std::map<std::string, std::unordered_multimap<std::string, std::string>> stems_;  // of folders: stem, name
   SourceOptions options_;
   std::optional<ReadList> read_;
