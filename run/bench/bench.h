@@ -31,8 +31,8 @@ struct BenchTrainOptions {
   int threads = 0;                     // 0: as many as the process may use
   double seconds = 10;                 // of measuring, after the warm-up
   int64_t warmup = 3;                  // steps
-  int64_t accumulate = 1;              // batches of `batch` a step
-  std::string checkpoint_activations;  // modules by a glob
+  int64_t accumulate = 1;              // batches per step
+  std::string checkpoint_activations;  // a glob for modules
   std::string kernels = "auto";        // measured, rules, auto
   std::string device = "cpu";
   std::string graph = "auto";  // on a device: auto, on, off
@@ -58,7 +58,7 @@ struct BenchTrainReport : StepTimes {
   double forward_gflop = 0;        // of the model's forward pass on the batch
   uint64_t peak_memory_bytes = 0;  // of the process; on a device, what the engine used there
   DeviceTimes device = {};         // of the measured steps, by its own clock; no steps on the host
-  std::string graph_reason;        // why a device's steps weren't one graph; empty where they were
+  std::string graph_reason;        // why a device's steps weren't one graph; empty if they were
   /// With explain: measured over explained_steps more steps, most expensive first.
   std::vector<engine::OpCost> costs = {};
   int64_t explained_steps = 0;

@@ -117,7 +117,7 @@ std::unique_ptr<engine::Optimizer> build_optimizer(const engine::OptimizerRecord
   return record.build(model.parameters(), arguments);
 }
 
-/// Random targets of the kind that the model learns.
+/// The form of the targets that the model learns.
 TargetSpec target_of(const BenchTrainOptions& options, const engine::ModelRecord& record) {
   if (record.output == engine::ModelOutput::kPixels)
     return {.form = TargetSpec::Form::kMask, .fields = {"mask"}, .outputs = options.classes};

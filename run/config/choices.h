@@ -17,15 +17,15 @@ namespace dlpipe::run {
 /// that have a value but no effect with these choices, and an unknown choice.
 Status resolve_choices(TrainConfig& config, const Registries& registries = {});
 
-/// Removes values without effect under these choices, except for options in `keep`; returns a line for each choice. For values
-/// from a file, because another choice may have been made since.
+/// Removes values that have no effect with these choices, except for options in `keep`; returns a line for each choice. Used for
+/// values from a file, because another choice may have been made after it was written.
 std::vector<std::string> drop_idle_options(TrainConfig& config, std::span<const std::string> keep = {},
                                            const Registries& registries = {});
 
 /// "0.9 (sgd, muon)": an option's defaults by the records that use it; "" for an option that belongs to no choice.
 std::string choice_defaults(const ConfigOption& option);
 
-/// "--lr 0.001  --beta1 0.9": what a record takes, with its defaults.
+/// "--lr 0.001  --beta1 0.9": the options that a record uses, with its defaults.
 std::string option_list(std::span<const engine::OptionDefault> options);
 
 /// TrainConfig::augment if it was not given: the training session chooses a chain and records it.

@@ -27,9 +27,10 @@ std::span<const ForeignName> foreign_names();
 /// A name as the tables write it: "--Weight_Decay" is weight-decay.
 std::string plain_name(std::string_view name);
 
-/// "; it is called 'batch'" for an alias of an option of TrainConfig, which a config file does not accept; "; did you mean 'batch'?"
-/// for a foreign or misspelt name; else the list of all options. `is_off`: the value is false, so that "gpu" does not mean "cuda".
-/// "no_nesterov" is called 'nesterov', with the opposite value. `before`: the "--" of options outside of files.
+/// The end of a message about an unknown name: "; it is called 'batch'" for an alias of an option, which a config file does not
+/// accept; "; did you mean 'batch'?" for a foreign or misspelt name; else the list of all options. "no_nesterov" is called
+/// 'nesterov', with the opposite value. `is_off`: the value is false, so that "gpu" does not mean "cuda". `before`: the "--" of
+/// options outside of files.
 std::string config_suggestion(std::string_view typed, bool is_off = false, std::string_view before = "");
 
 }  // namespace dlpipe::run

@@ -119,8 +119,8 @@ Result<DType> compiled_dtype(std::string_view name);
 /// Whether `--tf32` applies on `device`. If it is `wanted` on the host, warns that it has no effect there.
 bool take_tf32(bool wanted, const Device& device);
 
-/// Whose convolutions and attention a bench uses on `device`, with or without `--no-cudnn`. kMisuse for --no-cudnn on the host,
-/// where it has no effect.
+/// Which library's convolutions and attention a bench uses on `device`, with or without `--no-cudnn`. kMisuse for --no-cudnn on
+/// the host, where it has no effect.
 Result<engine::Cudnn> take_cudnn(bool no_cudnn, const Device& device);
 
 }  // namespace dlpipe::run

@@ -1,4 +1,4 @@
-// The classes of an ingest: their numbers, and what is refused or said of their names and of what their folders hold.
+// The classes of an ingest: their numbers, and errors and warnings about their names and the contents of their folders.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace dlpipe::ingest {
 
-/// Gives the listing the classes of --classes-from, if there are any. kMisuse for names that no dataset can hold, for classes that
-/// --classes-from lacks, and for folders of images and masks. Doubts are added to `warnings`. Reads a few images of a source with
-/// two folders of the same file names.
+/// Changes the listing to the classes of --classes-from, if given. kMisuse for names that a dataset can't store, for classes that
+/// --classes-from lacks, and for folders of images and masks. Adds other problems to `warnings`. Reads a few images if a
+/// source has two folders with the same file names.
 Status settle_classes(const IngestOptions& options, const data::Source& source, data::SourceListing& listing,
                       std::vector<std::string>& warnings);
 

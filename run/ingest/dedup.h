@@ -1,5 +1,5 @@
-// `ingest --dedup`: finds alike images among the files of SRC before anything is stored, because the list of files and their splits
-// is frozen. Decodes every file once more.
+// `ingest --dedup`: finds alike images among the files of SRC. This happens before anything is stored, because the list of files
+// and their splits is frozen then. Decodes every file one more time.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ inline bool is_copy(const data::SourceEntry& entry) {
 /// Empty without --dedup.
 struct AlikeEntries {
   std::vector<data::AlikePair> pairs;  // by the entries' numbers in the listing
-  /// Of --dedup drop: for each entry the one that it is a copy of; -1: none. Copies also have a problem.
+  /// With --dedup drop: for each entry, the entry that it is a copy of; -1: none. Copies also have a problem.
   std::vector<int64_t> copy_of;
   std::vector<std::string> warnings;
 };
-/// Unreadable images are alike to none. The first by path is the one that the others are copies of.
+/// Unreadable images are not alike to others. Of alike images, the first by path is the original and the others are its copies.
 Result<AlikeEntries> find_alike(const IngestOptions& options, const data::Source& source,
                                 data::SourceListing& listing,
                                 const std::function<void(const IngestProgress&)>& progress);

@@ -1,5 +1,5 @@
-// The random draw of --limit, --split and --folds. It depends only on the seed and on names. With --limit and --split a sample keeps its
-// place when others are added or removed.
+// The random draw of --limit, --split and --folds. It depends only on the seed and on names. With --limit and --split, samples
+// keep their order when others are added or removed, so that few of them change their split.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace dlpipe::ingest {
 
-/// Splits by the number of their fraction.
+/// The names of splits, in the order of their fractions.
 inline constexpr std::array<const char*, 3> kDrawnSplits = {"train", "val", "test"};
 
 struct SampleDraw {
@@ -23,15 +23,15 @@ struct SampleDraw {
   std::vector<double> split = {};    // fractions, as returned by parse_split; empty: no splits
   uint64_t seed = 0;
   bool in_sequence = false;  // splits follow the order of the names, as for texts
-  /// One for each name, or none at all. Samples of a group stay together and count for its most frequent class. -1: of no group.
+  /// One for each name, or empty. Samples of a group stay together and count for its most frequent class. -1: no group.
   std::span<const int64_t> groups = {};
 };
 
-/// For each sample the number of its split, 0 without splits; nullopt for those that the limit leaves out. Each class is
-/// divided at the same fractions, as nearly as whole groups allow. kMisuse if a split would be empty.
+/// The number of each sample's split, 0 without splits; nullopt for samples that the limit leaves out. Each class is divided
+/// at the same fractions, as nearly as whole groups allow. kMisuse if a split would be empty.
 Result<std::vector<std::optional<size_t>>> draw_samples(const SampleDraw& draw);
-/// For each sample the number of its fold, 0 to `folds` - 1. Each class, and all samples, are divided as evenly as whole groups allow.
-/// `limit` and `split` do not count. kMisuse if a fold would be empty.
+/// The number of each sample's fold, from 0 to `folds` - 1. Each class, and all samples, are divided as evenly as whole groups
+/// allow. `limit` and `split` are ignored. kMisuse if a fold would be empty.
 Result<std::vector<size_t>> draw_folds(const SampleDraw& draw, size_t folds);
 
 /// kMisuse for a --limit that leaves no samples.

@@ -32,7 +32,7 @@ struct FrozenList {
   int64_t entry_count() const;
   /// The place of the field kFoldField in the entries' columns; none: there is no such field.
   std::optional<size_t> fold_column() const;
-  /// The entry indices of `split` after which a transaction ends, including the last one: a function of only the list.
+  /// The counts of entries of `split` after which a transaction ends; the last count is all of them. Depends only on the list.
   std::vector<uint64_t> borders(const FrozenSplit& split, uint64_t commit_bytes,
                                 int64_t commit_entries) const;
 };

@@ -35,15 +35,15 @@ struct WorkCounters {
 
 class ImageWorker {
  public:
-  /// A worker decodes each image, or every `decode_every`th linked or trusted one. `looks`: records have the look of what is
-  /// decoded.
+  /// A worker decodes each image; of linked ones that are trusted or have late checksums, only every `decode_every`th. `looks`:
+  /// records have the look of decoded images.
   ImageWorker(const IngestOptions& options, const data::Schema& schema, WorkCounters& counters, bool looks,
               uint64_t decode_every = 1);
 
-  // Errors in is_bad_file concern only this sample; all others end the ingest. Never throws.
+  // Errors for which is_bad_file() is true concern only this sample; all others end the ingest. Never throws.
   using Values = std::vector<std::span<const std::byte>>;
-  /// The file is the first field of the schema; its label, name and other columns are the others. `item` is its place in the
-  /// list.
+  /// The file is the first field of the schema; its label, name and other columns are the other fields. `item` is its position in
+  /// the list.
   Result<data::PackedRecord> process(const data::Source& source, const data::SourceEntry& entry,
                                      uint64_t item) noexcept;
   /// `values` in the schema's order. `image` (JPEG, PNG, raw pixels) replaces the image field's value, if there is one.
@@ -58,7 +58,7 @@ class ImageWorker {
                                              uint64_t item);
   Result<data::PackedRecord> pack_checked(std::vector<std::byte> image, Values values,
                                           const data::AnnotatedSize& annotated);
-  /// What is read from a file for its record: all of it, or mostly its head if it is linked with a late checksum.
+  /// What was read from a file for its record: the whole file, or usually only its head if it is linked with a late checksum.
   struct Read {
     std::vector<std::byte> bytes;
     std::optional<data::ImageInfo> info;  // if already known
@@ -67,7 +67,7 @@ class ImageWorker {
   Result<data::Link> link_to(const data::Source& source, const data::SourceEntry& entry) const;
   Result<data::PackedRecord> link_checked(const data::Source& source, const data::SourceEntry& entry,
                                           const Read& image, Values values, bool decodes);
-  /// Adds what is known of the decoded image's pixels.
+  /// Adds the sums and, if wanted, the look of the decoded image's pixels.
   void describe(data::PackedRecord& record);
   Status decode(const std::vector<std::byte>& bytes, const data::ImageInfo& info);
   Result<Stored> store(std::vector<std::byte> bytes, const data::ImageInfo& info);
@@ -93,7 +93,7 @@ class ImageWorker {
   data::ImageDecoder decoder_;
   data::MaskDecoder masks_;
   data::CoefficientEncoder coefficients_;
-  bool has_coefficients_ = false;  // of the file in work
+  bool has_coefficients_ = false;  // of the current file
   data::RecordPacker packer_;
   const std::vector<data::Field> fields_;
   const std::optional<std::string> links_;  // the folder that links are relative to
@@ -109,19 +109,19 @@ class ImageWorker {
 
 int worker_threads(const IngestOptions& options);
 data::DecodeLimits limits_of(const IngestOptions& options);
-/// What the image is decoded to, without pixels: its size as seen, its channels with --background.
+/// The view that the image is decoded to, without pixels: its size after orientation, and its channels with --background.
 ImageView decoded_view(const data::ImageInfo& info, const IngestOptions& options);
 
 /// True for errors that are one file's fault and fall under --on-error.
 bool is_bad_file(const Status& status);
-/// The error of --on-error stop at `item`, which is bad for that reason.
+/// The error with which --on-error stop ends at `item`, which is bad for `reason`.
 Status bad_file_error(std::string_view area, std::string_view item, const Status& reason);
 
 // Threads that process numbered items in parallel and return the results in order.
 //
-// Owns threads (fewer than requested if the system provides no more), one lock and two condition variables. The owner's thread
-// calls next(); destruction stops and joins. Workers start no item whose cost would bring the started but not yet returned
-// items above `window`; one run of items is always allowed.
+// Owns threads (fewer than requested if the system does not provide more), one lock and two condition variables. The owner's
+// thread calls next(); destruction stops and joins. Workers wait before an item if the cost of all items that are started but
+// not returned would exceed `window`; one run of items is always allowed.
 
 class OrderedWorkers {
  public:
@@ -146,7 +146,7 @@ class OrderedWorkers {
   int64_t taker_wait_ns() const { return taker_wait_ns_; }
 
  private:
-  // Tiny items are grouped, because a lock and a wake-up for each would cost more than their work.
+  // Small items are grouped, because a lock and a wake-up for each would cost more than their work.
   struct Run {
     uint64_t begin = 0;
     uint64_t end = 0;

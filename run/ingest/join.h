@@ -1,4 +1,4 @@
-// An ingest in parts, on several machines, and joining these to one dataset.
+// An ingest in parts, on several machines, and joining the parts to one dataset.
 //
 // One part of several of an ingest: `dlpipe ingest SRC DST --part 3/16` stores the entries of its range of the frozen list, on
 // any machine, and writes to DST/part.json what `dlpipe join` needs to produce the bytes of a single ingest. Value types,
@@ -26,14 +26,14 @@ struct PartRange {
   uint64_t begin = 0;
   uint64_t end = 0;
 };
-/// The same number of entries for each part, give or take one.
+/// The entries of a part. Parts differ by one entry at most.
 PartRange range_of(const Part& part, uint64_t entries);
 std::string part_text(const Part& part);  // "3/16"
 /// kMisuse if there are more parts than files.
 Status check_part(const Part& part, const FrozenList& list);
 
 struct PartFile {
-  /// A transaction: what DatasetWriter must know about its records' pixels.
+  /// A transaction, with what DatasetWriter must know about the pixels of its records.
   struct Commit {
     uint64_t end = 0;      // one past the last entry
     bool is_whole = true;  // a single ingest also ends a transaction here; else the range ends
@@ -62,13 +62,13 @@ Result<PartFile> load_part(const std::string& file);
 /// Keeps part.json in sync with the commits of a part that is being written.
 class PartNotes {
  public:
-  /// Takes over what an interrupted one left in `file`.
+  /// Continues with the contents of `file` if an interrupted ingest wrote it.
   static Result<PartNotes> begin(const IngestOptions& options, const FrozenList& list, std::string file);
   PartRange range(const std::string& split);
   int64_t entry_count() const;  // of this part
   /// Drops transactions after `position`, which were recorded but not committed.
   void go_on(const std::string& split, uint64_t position);
-  /// Before the transaction is committed.
+  /// Records a transaction; call it before the transaction is committed.
   Status note(const std::string& split, const PartFile::Commit& commit);
 
  private:
@@ -80,7 +80,7 @@ class PartNotes {
 // `dlpipe join DST PART...` as a function: one dataset of the parts that `dlpipe ingest --part` made, with the bytes that a
 // single ingest would write. Records are copied unchanged; nothing is decoded or compressed again.
 //
-// All parts must be given exactly once and have the same files and options; others are refused by name before anything is
+// All parts must be given exactly once and have the same files and options; otherwise an error names them before anything is
 // written. Each part's header table is checked against its id, and each record against its checksum. For links (`ingest --store
 // link`) the images are not read; parts whose links are relative to different folders are refused. Like an ingest, a join is
 // written into DST.partial and resumes when called again, with the same resulting bytes. The parts are only read, and remain.

@@ -1,5 +1,5 @@
-// An ingest's options as text: parsing their values, checking them, and the canonical form that a resumed ingest is compared with;
-// and its report as text. Pure functions.
+// An ingest's options as text: parsing and checking their values, and the canonical form that a resumed ingest is compared with.
+// Also its report as text. Pure functions.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ Result<std::array<uint8_t, 3>> parse_background(const std::string& text);
 /// "3/16"; kMisuse for invalid parts.
 Result<Part> parse_part(const std::string& text);
 /// If not all linked images of a split are decoded, this many, or up to twice as many, are decoded for mean and standard
-/// deviation, evenly spread over the list.
+/// deviation. They are evenly spread over the list.
 inline constexpr uint64_t kDecodedLinks = 512;
 inline constexpr int64_t kMostParts = 65536;
 /// "0.9,0.1" -> {0.9, 0.1}; two or three positive fractions that sum to 1.

@@ -36,8 +36,8 @@ Result<std::vector<MadeSplit>> made_splits(const std::string& file);
 //
 //   nothing -> DST.partial/ingest.list -> environments filled -> provenance.json -> list removed -> DST
 //
-// The first and the last step are io/data/partial_directory.h's. Each step is one rename or removal, made durable before the
-// next, so a killed ingest is always in one of these states.
+// The first and the last step are in io/data/partial_directory.h. Each step is one rename or removal that is on disk before the
+// next one begins, so a killed ingest is always in one of these states.
 
 inline constexpr const char* kListName = "ingest.list";
 
@@ -66,8 +66,8 @@ Status describe(const Paths& paths, const std::string& root, const std::vector<s
 
 struct DuplicateSearch {
   std::string_view area;                   // of messages
-  int look_threads = 0;                    // for near copies in other splits; 0: not looked for
-  std::string cure = "remove the copies";  // of copies in several splits
+  int look_threads = 0;                    // for near copies in other splits; 0: no search for them
+  std::string cure = "remove the copies";  // advice for copies in several splits
 };
 /// Adds warnings about images in several splits or classes to the report, and passes them to `on_warning`, which may be empty.
 /// `images`: what is known about the datasets below `root`; the rest is read.
@@ -81,7 +81,7 @@ Status warn_of_no_validation(std::string_view area, const Paths& paths, const st
                              const std::vector<std::string>& splits,
                              const std::function<void(const std::string&)>& on_warning, IngestReport& report);
 
-/// If nothing could be stored, removes everything that looks like a dataset, even a partial one.
+/// If a split has no sample, removes the partial dataset and returns an error.
 Status check_not_empty(data::PartialDirectory& partial, const IngestReport& report);
 
 }  // namespace dlpipe::ingest

@@ -1,5 +1,5 @@
-// Makes a dataset from samples in a program's memory, in the way of `dlpipe ingest`: each image is decoded whole and recoded if
-// the options require it, everything is written into DST.partial, and DST appears by one rename in finish().
+// Makes a dataset from samples in a program's memory, like `dlpipe ingest`: each image is decoded whole and recoded if the
+// options require it, everything is written into DST.partial, and DST appears by one rename in finish().
 //
 // If it is killed or abandoned, committed samples remain. Opened again with Interrupted::kResume it continues: the caller
 // passes the samples from position() on, in the same order, and gets the same bytes as without the interruption. A sample's
@@ -7,8 +7,8 @@
 //
 // Threads: a SampleWriter belongs to one thread at a time and starts `jobs` workers. add() usually returns at once; errors in
 // an image are returned by a later add() or by finish(). Memory: two portions of 16 MiB of samples, what was added since the
-// last commit, and one decoded image per worker. In a forked child, no use is allowed, not even destruction, which would remove
-// the parent's files.
+// last commit, and one decoded image per worker. A forked child must not use it, not even destroy it, which would remove the
+// parent's files.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,8 @@ enum class Interrupted : uint8_t { kRefuse, kResume, kRestart };
 Result<Interrupted> parse_interrupted(const std::string& name);  // refuse, resume, restart
 
 struct SampleWriterOptions {
-  /// Of these: destination, on_error, resize_max, quality, store, jpeg, trust, zstd, jobs, map_bytes, max_pixels and where
-  /// commits are (in bytes of passed values).
+  /// Only these are used: destination, on_error, resize_max, quality, store, jpeg, trust, zstd, jobs, map_bytes, max_pixels and
+  /// the intervals of commits (in bytes of passed values).
   IngestOptions ingest;
   /// At most one image and one label; any number of tensors, bytes, labels, boxes and points. Empty: image, label, path.
   std::vector<data::Field> fields;
@@ -48,24 +48,24 @@ struct NewSample {
   Label label;
   std::string split;                            // "train", "val", ...; "" when there is one dataset
   std::vector<std::vector<Label>> labels = {};  // of each labels field, in the schema's order
-  /// Why the image can't be used, if it can't: `on_error` applies, as for a file that can't be decoded.
+  /// Why the image can't be used, if so: `on_error` applies, as for a file that can't be decoded.
   Status problem = {};
 };
 
 class SampleWriter {
  public:
   static Result<std::unique_ptr<SampleWriter>> open(const SampleWriterOptions& options);
-  /// Does what abandon() does.
+  /// Same as abandon().
   ~SampleWriter();
   SampleWriter(const SampleWriter&) = delete;
   SampleWriter& operator=(const SampleWriter&) = delete;
 
   const std::vector<data::Field>& fields() const;
-  /// Samples that are committed or were added since: the number of the next one.
+  /// The number of samples that are committed or were added since then, which is the number of the next one.
   int64_t position() const;
   /// kMisuse: this sample is rejected, others may follow. Other errors end the writer.
   Status add(NewSample sample);
-  /// Everything becomes DST. Call nothing afterwards.
+  /// Writes what is left and renames the result to DST. Call nothing afterwards.
   Result<IngestReport> finish();
   /// Leaves committed samples for a later writer, or nothing if there are none. Call nothing afterwards.
   void abandon();

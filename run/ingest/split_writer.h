@@ -18,7 +18,7 @@
 
 namespace dlpipe::ingest {
 
-/// What the splits of one call share.
+/// What the splits of one call have in common.
 struct IngestRun {
   const IngestOptions& options;
   const data::Source& source;
@@ -37,7 +37,7 @@ struct IngestRun {
 
   /// "read", "decode", "encode" or "write": the bottleneck.
   std::string limiting() const;
-  /// Whether near copies in other splits or folds are looked for: all images are here, and are decoded.
+  /// Whether to search for near copies in other splits or folds: only if all images are in this ingest and are decoded.
   bool looks() const {
     const bool decodes_all = options.store != Store::kLink || (!options.trust && !options.late_checksums);
     return (list.splits.size() > 1 || list.fold_column()) && part == nullptr && decodes_all;
@@ -48,11 +48,11 @@ struct IngestRun {
     return column && *column < entry.extra.size() ? std::string_view(entry.extra[*column])
                                                   : std::string_view();
   }
-  /// Calls on_progress if the last call was long enough ago, or if `now`.
+  /// Calls on_progress if enough time has passed since the last call, or if `now`.
   void report(bool now);
 };
 
-/// Leaves a finished environment in `directory`. Committed files are not processed again.
+/// Writes a finished environment to `directory`. Files that are already committed are not processed again.
 Status write_split(IngestRun& run, const FrozenSplit& split, const std::string& directory);
 
 }  // namespace dlpipe::ingest

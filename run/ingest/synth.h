@@ -2,17 +2,17 @@
 //
 // Ten classes of shapes (bar, crescent, disc, frame, pair, plus, ring, square, star, triangle). Place, scale, rotation, both
 // colours, both textures, light and noise are drawn independently of the class, and a shape may be lighter or darker than its
-// ground, so no weighted sum of pixels separates the classes, while a small convolutional net does. An image is a pure function
-// of (seed, class, number, size) and, in the rounding of a few pixels, of the C library's sine.
+// ground. So a weighted sum of pixels can't separate the classes, but a small convolutional network can. An image is a pure
+// function of (seed, class, number, size).
 //
 // Threads: one call starts `jobs` threads and joins them. Memory: one image per thread.
 //
-// Of another task than classes an image is a scene of one to three shapes of different kinds, and a list says what is in it:
+// For a task other than classify, an image is a scene of one to three shapes of different kinds, and files describe it:
 //
 //   multilabel  images/NNNNN.jpg and list.csv: path,tags ("disc;ring")
 //   regress     images/NNNNN.jpg and list.csv: path,x,y,size: the middle of one shape and its diameter, in pixels
-//   detect      images/NNNNN.jpg and annotations.json, as COCO's
-//   segment     images/NNNNN.jpg and masks/NNNNN.png: 0 the ground, 1 to 10 the shapes
+//   detect      images/NNNNN.jpg and annotations.json in COCO's format
+//   segment     images/NNNNN.jpg and masks/NNNNN.png: 0 for the background, 1 to 10 for the shapes
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct SynthOptions {
   std::string directory;          // must not exist
   std::string task = "classify";  // multilabel, regress, detect, segment: scenes, ten times per_class
   int64_t per_class = 100;        // images of each class
-  int size_min = 32;              // sides in pixels, drawn for width and height apart
+  int size_min = 32;              // sides in pixels; width and height are drawn separately
   int size_max = 32;
   int quality = 92;  // of the JPEGs
   uint64_t seed = 0;
@@ -41,13 +41,13 @@ struct SynthReport {
   uint64_t bytes = 0;
 };
 
-/// Writes DIRECTORY/CLASS/NNNNN.jpg, or what the task has; DIRECTORY appears by one rename when all are written.
+/// Writes DIRECTORY/CLASS/NNNNN.jpg, or the files of the task. DIRECTORY appears by one rename when all files are written.
 Result<SynthReport> synth(const SynthOptions& options);
 
 /// The ten names, sorted.
 const std::vector<std::string>& synth_classes();
 
-/// What there is besides classify: "multilabel", ...
+/// The tasks besides classify: "multilabel", ...
 std::span<const char* const> synth_scene_tasks();
 
 /// One image as JPEG bytes.

@@ -1,4 +1,4 @@
-// A batch as tensors: pixels prepared for the model, targets and weights copied, so that the slot can go back
+// A batch as tensors: pixels prepared for the model, targets and weights copied, so that the batch can be released
 // at once.
 #pragma once
 
@@ -14,57 +14,57 @@
 
 namespace dlpipe::run {
 
-/// What of a batch a model learns.
+/// What a model learns from a batch.
 struct TargetSpec {
   enum class Form : uint8_t {
     kClass,     // the sample's class, i64 [N]
-    kMultiHot,  // of a ragged field of class numbers: f32 [N,outputs], 1 where the number is among them
-    kNumbers,   // (number - mean) / deviation of fields f32, side by side: f32 [N,outputs]
-    kMask,  // of a mask u8 [H,W], the class of each pixel: i64 [N*H*W], each with a weight of its own, 0 where it is kIgnored
-    kBoxes,  // of ragged fields boxes f32 [4], their classes and, where there is one, crowds: box_coding.h's rows and weights
+    kMultiHot,  // from a ragged field of class numbers: f32 [N,outputs], 1 for each number in the field
+    kNumbers,   // (number - mean) / deviation of f32 fields, side by side: f32 [N,outputs]
+    kMask,  // from a mask u8 [H,W], the class of each pixel: i64 [N*H*W], each with a separate weight, 0 if it is kIgnored
+    kBoxes,  // from ragged fields: boxes f32 [4], their classes and, if there is one, crowds: rows and weights as in box_coding.h
   };
-  static constexpr uint8_t kIgnored = 255;  // of a mask: nobody knows, or there is no image
+  static constexpr uint8_t kIgnored = 255;  // in a mask: unknown, or outside of the image
   Form form = Form::kClass;
   std::vector<std::string> fields = {};
   int64_t outputs = 0;
-  engine::BoxCoding boxes = {};  // of kBoxes: the model's
+  engine::BoxCoding boxes = {};  // for kBoxes: the model's
   std::vector<double> mean = {}, deviation = {};
   std::vector<float> class_weights =
-      {};  // of kClass and kMask: factors of the weights of targets of each class; empty: 1
+      {};  // for kClass and kMask: a factor for the weights of each class's targets; empty: 1
 };
 
-/// Of a mask's class number that the model does not have.
+/// The error for a class number in a mask that the model does not have.
 Error unknown_class(const TargetSpec& spec, int64_t sample, int64_t number);
 
-/// Of images, or of tokens: a field u8 or i64 [T+1] becomes inputs, its first T, and labels, its last T.
+/// A batch of images, or of tokens: the first T values of a field u8 or i64 [T+1] are inputs, the last T are labels.
 struct BatchInput {
-  engine::Tensor pixels;  // floating [N,H,W,C], prepared as batch.prep says; tokens: i64 [N,T]
-  engine::Tensor target;  // i64 [N], or as TargetSpec says; tokens: i64 [N * T]; mixed: 2N rows
+  engine::Tensor pixels;  // floating [N,H,W,C], prepared according to batch.prep; tokens: i64 [N,T]
+  engine::Tensor target;  // i64 [N], or as in TargetSpec; tokens: i64 [N * T]; mixed: 2N rows
   engine::Tensor weight;  // f32, one per label; 0: the row doesn't count
   double total_weight = 0;
-  bool has_object = true;  // of kBoxes: false where the loss is divided by 1, for want of an object
-  std::vector<float> sample_weight = {};  // of each row of pixels, as the host knows it
-  BoxObjects objects = {};                // of kBoxes: what there is in each image
-  engine::BoxCoding boxes = {};           // of kBoxes, too
-  /// The batch's samples are mixed: targets are their own and then their partners', weights lambda w and
-  /// (1 - lambda) w. Logits that stand twice, one below the other, so have the mixed loss whatever the loss,
-  /// as long as it is a mean by weight.
+  bool has_object = true;  // for kBoxes: false if the loss is divided by 1, because there is no object
+  std::vector<float> sample_weight = {};  // of each row of pixels, on the host
+  BoxObjects objects = {};                // for kBoxes: the objects of each image
+  engine::BoxCoding boxes = {};           // for kBoxes, too
+  /// The batch's samples are mixed: targets are first all own ones, then all partners', with the weights
+  /// lambda w and (1 - lambda) w. So two copies of the logits, one after the other (rows()), give the mixed
+  /// loss, for every loss that is a weighted mean.
   bool is_mixed = false;
 
-  /// A model's outputs for `pixels`, one row per target.
+  /// A model's outputs for `pixels`, with one row per target.
   engine::Tensor rows(const engine::Tensor& logits) const;
   /// Part `index` of `count` equal ones, in separate memory; the whole batch if `count` is 1. Does not wait for a device.
   BatchInput part(int64_t index, int64_t count) const;
 };
 
-/// Throws Error (kUnsupported) when the batch has neither tokens nor an image field (u8 [H,W,C]) with what `target` names, by
+/// Throws Error (kUnsupported) if the batch has neither tokens nor an image field (u8 [H,W,C]) with the fields of `target`, by
 /// default a label field (i64 []).
-/// On `device`: where the batch is there already, in the calling thread's stream, which first waits for the
-/// batch (the host doesn't); release() it with that stream.
+/// The result is on `device`. If the batch is there already, the calling thread's stream waits for it and does the
+/// work, and the host does not wait; release() the batch with that stream.
 BatchInput batch_input(const Batch& batch, Device& device = cpu_device(), const TargetSpec& target = {});
-/// The targets alone, of another form than kClass, on the host.
+/// Only the targets, of a form other than kClass, on the host.
 engine::Tensor batch_target(const Batch& batch, const TargetSpec& target, Device& device = cpu_device());
-/// Its two halves, for who wants to know when the batch was there.
+/// The two steps of batch_input(), for callers that need to know when the batch has arrived.
 void wait_for_batch(const Batch& batch, Device& device);
 BatchInput arrived_batch_input(const Batch& batch, Device& device, const TargetSpec& target = {});
 
@@ -78,9 +78,10 @@ const FieldSpec* token_field(std::span<const FieldSpec> schema);
 
 class CachedBatch : public BatchSource {
  public:
-  /// Copies `batch`, whose samples won't be mixed; its source may be destroyed.
+  /// Copies `batch`, without its mixing of samples. The source of `batch` may be destroyed afterwards.
   explicit CachedBatch(const Batch& batch);
-  /// `count` images of random bytes [height, width, channels] with a random class, or target of one field, each, from `seed`.
+  /// `count` images of random bytes [height, width, channels] with one target each, drawn by `seed`: a random class or label, a
+  /// box in the middle with a random class, or zeros for numbers and masks.
   static std::unique_ptr<CachedBatch> random(int64_t count, const Shape& image, int64_t classes,
                                              uint64_t seed, const TargetSpec& target = {});
   /// `count` sequences of length + 1 random tokens below `vocabulary`.

@@ -33,30 +33,30 @@ struct EvaluationData {
 Result<EvaluationData> evaluation_data(const std::string& data, const std::string& split);
 /// Channels to decode the dataset's images to: 1 if all are grey, else 3; 0 without an image field.
 Result<int> image_channels(const std::string& dataset);
-/// What a model of images with `targets`, by default one class each, or of tokens, takes of a dataset, by name; and the fields that it has no use
-/// for, in words: "box (boxes), tags (labels)".
+/// The names of the fields that a model uses: a model of tokens, or of images with `targets`, by default one class each. And the
+/// unused fields as text: "box (boxes), tags (labels)".
 struct ModelFields {
   std::vector<std::string> names;
   std::string unused;
 };
 Result<ModelFields> model_fields(const std::string& dataset, bool takes_tokens,
                                  std::span<const std::string> targets = {});
-/// The samples of a dataset with one value of its field `fold`, by number. A number is written as text: "3".
+/// The numbers of the samples of a dataset that have the same value of its field `fold`. A number is written as text: "3".
 struct Fold {
   std::string value;
   std::vector<int64_t> samples;
 };
 /// All folds, in the order of their values. kMisuse, by `command`, unless `dataset` has such a field. Reads every record.
 Result<std::vector<Fold>> folds_of(const data::Dataset& dataset, std::string_view command);
-/// The samples of fold `value`, and all others. kMisuse, by `command`, if there is no such fold, or no other.
+/// The samples of fold `value`, and all others. kMisuse, by `command`, if there is no such fold, or no other fold.
 struct FoldSamples {
   std::string name;  // "fold 3 of 5"
   std::shared_ptr<const std::vector<int64_t>> own, others;
 };
 Result<FoldSamples> samples_of_fold(const data::Dataset& dataset, const std::string& value,
                                     std::string_view command);
-/// kMisuse, by `command`, where images have no class of their own: it names the fields that they have instead, ModelFields::unused,
-/// and what to do. Reads no record.
+/// kMisuse, by `command`, if images do not have one class each: it names the fields that they have instead, ModelFields::unused,
+/// and what to do. Does not read records.
 Status check_samples_have_classes(std::string_view command, const data::Dataset& dataset,
                                   const std::string& unused);
 /// kMisuse if `model` takes tokens and the dataset has images, or vice versa.
@@ -66,11 +66,11 @@ Status check_input_kind(const std::string& model, bool takes_tokens, const std::
 // Preprocessing belongs to the model: the chains for training and validation with their normalisation written
 // out, and the comparison of class tables. Pure functions.
 
-/// `augment`, with `normalize` (the dataset's own mean and std) at its end unless it normalises already.
+/// `augment`, followed by `normalize` (with the dataset's mean and std) unless it normalises already.
 Result<std::string> training_chain(const std::string& augment, const augment::OpRegistry& registry);
 
-/// `val_augment`, or by default resize and center_crop to `image` [H,W,C], without a crop where training sees whole images.
-/// Normalised with exactly the numbers that `train_chain` on a dataset with `stats` uses, so that the chain needs no dataset.
+/// `val_augment`, or by default resize and center_crop to `image` [H,W,C], without a crop if training sees whole images. It
+/// normalises with exactly the numbers that `train_chain` uses on a dataset with `stats`, so the chain does not need the dataset.
 Result<std::string> validation_chain(const std::string& val_augment, const std::string& train_chain,
                                      const Shape& image, const data::PixelStats& stats,
                                      const augment::OpRegistry& registry);
@@ -81,7 +81,7 @@ Result<std::string> normalization_in(const std::string& chain, int64_t channels,
                                      const augment::OpRegistry& registry,
                                      const augment::ChannelStats& dataset = {});
 
-/// kMisuse that shows both tables if they differ. `dataset`: one with the first table, if known.
+/// kMisuse, with both tables, if they differ. `dataset`: one with the first table, if known.
 Status check_classes(std::string_view first_name, std::span<const std::string> first,
                      std::string_view second_name, std::span<const std::string> second,
                      std::string_view dataset = {});

@@ -27,7 +27,7 @@ enum class Wanted : uint8_t {
 
 struct PathKind {
   std::string name;          // in a sentence: "a run"
-  std::vector<Wanted> uses;  // as which commands accept it
+  std::vector<Wanted> uses;  // what commands accept it as
   std::string advice;        // commands that accept it, with the path
   bool is(Wanted wanted) const;
 };
@@ -45,9 +45,9 @@ Status refuse_other_kind(std::string_view area, const std::string& path, Wanted 
 /// Whether `path` is `folder` or below it, links resolved. Neither need exist.
 bool is_inside(const std::string& path, const std::string& folder);
 
-/// Whether the bytes begin like an image, decodable or not.
+/// Whether the bytes begin like an image, whether or not it can be decoded.
 bool begins_as_image(std::string_view bytes);
-/// Whether they are the beginning of such bytes, or could be with more bytes.
+/// Whether the bytes begin like an image, or could do so with more bytes.
 bool may_begin_as_image(std::string_view bytes);
 
 }  // namespace dlpipe::run

@@ -1,7 +1,7 @@
-// COCO's average precision of boxes (Lin et al., "Microsoft COCO", 2014), with the numbers of its own tool, pycocotools 2.0.11:
-// tests/interop/read_boxes.py compares them.
+// COCO's average precision of boxes (Lin et al., "Microsoft COCO", 2014). It has the same results as COCO's tool, pycocotools
+// 2.0.11; tests/interop/read_boxes.py compares them.
 //
-// Pure; one thread. Cost: memory for one class at a time, and for each of its images an overlap of each pair of boxes.
+// Pure; one thread. Cost: memory for one class at a time, with one overlap for each found box and object of each image.
 #pragma once
 
 #include <array>
@@ -18,18 +18,18 @@ struct MapImage {
   std::vector<BoxObject> objects;
 };
 
-/// Figures of one class; NaN where it has no object but crowds.
+/// Figures of one class; NaN if it has no object other than crowds.
 struct ClassMap {
   double ap = 0;              // the mean over overlaps of 0.5, 0.55 ... 0.95
-  double ap50 = 0, ap75 = 0;  // at one of them
+  double ap50 = 0, ap75 = 0;  // at one overlap
   double small = 0, medium = 0,
-         large = 0;     // as `ap`, of objects of up to 32 x 32 pixels, up to 96 x 96, and larger ones
+         large = 0;     // as `ap`, for objects of up to 32 x 32 pixels, up to 96 x 96, and larger ones
   int64_t objects = 0;  // without crowds
   int64_t found = 0;
 };
 
-/// One for each class. Of each image and class the 100 boxes with the highest scores count. Of equal scores the first image's, and in an image
-/// the first, comes first.
+/// Returns one for each class. For each image and class, the 100 boxes with the highest scores count. Boxes with equal scores are
+/// in the order of images, and within an image in their own order.
 std::vector<ClassMap> coco_map(std::span<const MapImage> images, int64_t classes);
 
 }  // namespace dlpipe::run

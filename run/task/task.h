@@ -1,7 +1,7 @@
-// What a model can be trained to predict: one class per image, labels, numbers, masks, boxes. A task is a record:
-// which fields of a dataset it learns from, what its outputs mean, which losses and metrics suit it, what is counted over a pass.
+// What a model can be trained to predict: one class per image, labels, numbers, masks, boxes. A task is a record: the fields of a
+// dataset that it learns from, the meaning of its outputs, its losses and metrics, and what is counted over a pass.
 //
-// Adding one: a record in a file of its own here, a line in task.cpp, its losses in config/loss.cpp and its metrics in
+// To add a task: a record in a separate file here, a line in task.cpp, its losses in config/loss.cpp and its metrics in
 // engine/metrics, each of which names the task.
 //
 // Ownership: records are constants. Threads: functions are pure; one thread per Tally.
@@ -28,13 +28,13 @@
 
 namespace dlpipe::run {
 
-/// What one pass over a dataset counts, of one process's share or of a grain of it.
+/// The counts of one pass over a dataset, for one process's share or for a grain of it.
 class Tally {
  public:
   virtual ~Tally() = default;
   /// `outputs` f32 [N,K], on the host. Rows of weight 0 do not count.
   virtual void add(const engine::Tensor& outputs, const BatchInput& input) = 0;
-  /// All that was added: what TaskRecord::judge of any process reads.
+  /// Everything that was added, for TaskRecord::judge in any process.
   virtual std::string bytes() const = 0;
 };
 
@@ -45,7 +45,7 @@ struct TaskReport {
       rows;  // a name, and a figure for each column; NaN: there is none
 };
 
-/// What --class-weights weighs, and counts where they are balanced.
+/// What --class-weights weighs, and what it counts if weights are balanced.
 enum class Weighed : uint8_t { kNothing, kSamples, kLabels, kBoxes, kPixels };
 
 struct TaskRecord {
@@ -54,47 +54,48 @@ struct TaskRecord {
 
   const char* name;
   const char* help;
-  const char* loss;                       // by default
-  std::vector<std::string> (*metrics)();  // by default; the first one decides which checkpoint is best
-  /// What the fields that it learns contain, for messages. nullptr: it learns no field, but the class of each sample.
+  const char* loss;                       // the default
+  std::vector<std::string> (*metrics)();  // the default; the first one decides which checkpoint is best
+  /// What the learned fields contain, for messages. nullptr: the task learns the class of each sample instead of a field.
   const char* what = nullptr;
   bool (*suits)(const data::Dataset& dataset, const data::Field& field) = nullptr;
-  bool learns_several = false;  // fields at once
-  /// What it learns from the `fields` of training data, its statistics those of `samples`: reads what fields do not say. `names` gets what
-  /// the outputs are called.
+  bool learns_several = false;  // several fields at once
+  /// The state of the task for the `fields` of training data. Reads what the fields' descriptions do not contain, such as
+  /// statistics of `samples`. `names` gets the names of the outputs.
   Result<TaskState> (*bind)(const data::Dataset& dataset, std::span<const data::Field> fields,
                             std::span<const int64_t> samples, std::vector<std::string>& names);
   TargetSpec (*target)(const TaskState& state, int64_t outputs);
   std::unique_ptr<Tally> (*tally)(const std::vector<const engine::MetricRecord*>& metrics,
                                   const TaskState& state);
-  /// `metrics` of all tallies, in their order.
+  /// The values of `metrics` over all tallies.
   std::vector<double> (*judge)(std::span<const std::string> tallies,
                                const std::vector<const engine::MetricRecord*>& metrics,
                                const TaskState& state);
   TaskReport (*report)(std::span<const std::string> tallies, const TaskState& state,
                        std::span<const std::string> names);
-  /// What a sample's outputs say: probabilities of classes or labels, or numbers in the data's units. NaN: the model gave none. Nothing
-  /// of boxes: box_coding.h finds them.
+  /// The meaning of a sample's outputs: probabilities of classes or labels, or numbers in the data's units. NaN: the model did
+  /// not return one. Empty for boxes, which box_coding.h finds.
   std::vector<double> (*answers)(std::span<const float> outputs, const TaskState& state);
   /// Whether the outputs' names are the dataset's classes.
   bool names_classes = true;
   Weighed weighed = Weighed::kSamples;
-  bool targets_may_be_places = false;  // in the image, which augmentations move, but not them
+  bool targets_may_be_places = false;  // in the image: augmentations move the image but not the targets
   engine::ModelOutput output = engine::ModelOutput::kImage;  // of the models that can learn it
 };
 
 using TaskRegistry = Registry<TaskRecord>;
-/// The one of a checkpoint; throws Error.
+/// The task of a checkpoint; throws Error.
 const TaskRecord& task_of(const TaskState& state);
 
-/// The task that `config` names, or that the dataset's fields leave no doubt about; kMisuse asks, with the options to give.
+/// The task that `config` names, or the one for the dataset's fields: classify if every sample has a class, else the only one that
+/// fits, else classify. kMisuse, with the options to choose from, if several fit.
 Result<const TaskRecord*> choose_task(const TrainConfig& config, const data::Dataset& dataset);
 
 /// Whether `task` is among `tasks`, names with commas between them.
 bool is_for(const char* tasks, std::string_view task);
 
-/// `config` with the loss and the metrics of `task` where they are "auto". kMisuse for those of another task. The loss of boxes depends on how
-/// `model` codes them: without one it stays "auto".
+/// `config` with the loss and the metrics of `task` if they are "auto". kMisuse for those of another task. The loss of boxes
+/// depends on how `model` codes them; without a model, it stays "auto".
 Result<TrainConfig> with_task(TrainConfig config, const TaskRecord& task, const Registries& registries,
                               const engine::ModelRecord* model = nullptr);
 
@@ -103,12 +104,12 @@ Result<TrainConfig> with_task(TrainConfig config, const TaskRecord& task, const 
 std::vector<int64_t> count_mask_pixels(const data::Dataset& dataset, std::span<const int64_t> samples,
                                        const std::string& field);
 
-/// The `k` classes of the largest values, the largest first; of equal ones the smaller number first. NaN comes after all numbers.
+/// The `k` classes with the largest values, sorted from the largest, equal ones by number. NaN comes after all numbers.
 std::vector<size_t> top_classes(std::span<const float> values, size_t k);
-/// exp(logits) over their sum, in f64; all NaN where a logit is NaN or +inf.
+/// exp(logits) divided by their sum, in f64; all are NaN if a logit is NaN or +inf.
 std::vector<double> probabilities_of(std::span<const float> logits);
 
-/// The mean of a figure over the `items` that have it, NaN where none does: theirs is NaN, too.
+/// The mean of a figure over the `items` for which it is not NaN; NaN if there is no such item.
 template <class Item, class Figure>
 double mean_of(const std::vector<Item>& items, Figure figure) {
   double sum = 0;
@@ -132,11 +133,11 @@ Float sigmoid(Float x) {
 std::string bytes_of(std::span<const double> values);
 std::vector<double> doubles_of(std::string_view bytes);
 
-/// The fields of `dataset` that `task` learns: those called `chosen`, else the only one that suits it. kMisuse of `command` says what to
-/// give. No sample is read.
+/// The fields of `dataset` that `task` learns: those named in `chosen`, else the only one that suits it. Otherwise kMisuse, by
+/// `command`, with what to give. Does not read samples.
 Result<std::vector<data::Field>> target_fields(const TaskRecord& task, const data::Dataset& dataset,
                                                std::span<const std::string> chosen, std::string_view command);
-/// kMisuse of `command` unless `dataset` has what a model of `state` learned. No sample is read.
+/// kMisuse, by `command`, unless `dataset` has the fields that a model of `state` learned. Does not read samples.
 Status check_fields(const TaskState& state, const data::Dataset& dataset, std::string_view command);
 
 }  // namespace dlpipe::run
