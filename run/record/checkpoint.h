@@ -3,10 +3,10 @@
 //   checkpoints/step-000000500/    appears by one rename, after everything in it is on disk
 //     model.safetensors            weights and buffers, PyTorch's names and shapes
 //     optimizer.safetensors        momentum, moments
-//     optimizer-3-of-4.safetensors in its place: the part of one of four processes (--shard-optimizer)
+//     optimizer-3-of-4.safetensors instead of it: the part of one of four processes (--shard-optimizer)
 //     ema.safetensors              with --ema: the averaged weights, which eval and predict use
 //     state.json                   CheckpointState, the size and checksum of each file next to it, and its own
-//   checkpoints/last, best         symbolic links, for people: state.json says which one is best
+//   checkpoints/last, best         symbolic links for users; dlpipe reads from state.json which one is best
 //   checkpoints/step-N.partial     being written, or left by a killed writer
 //   checkpoints/step-N.replaced    the same step's former checkpoint, if the file system can't exchange two folders
 //   checkpoints/step-N.corrupt     a checkpoint that a resumed run couldn't read and skipped
@@ -63,7 +63,7 @@ Result<ModelState> model_state_from_json(const formats::Json& json, const std::s
 formats::Json to_json(const CheckpointState& state);
 Result<CheckpointState> checkpoint_state_from_json(const formats::Json& json, const std::string& file);
 
-/// `json` with a last member "checksum", over all others.
+/// `json` with an additional last member "checksum", which covers all others.
 formats::Json with_checksum(formats::Json json);
 /// kCorrupt if `json`, read from `file`, is not a result of with_checksum(); `advice` ends the message. Files of version 1
 /// without a checksum are from older programs and are accepted.
@@ -77,8 +77,8 @@ struct CheckpointTensors {
 
 /// Files of one checkpoint as state.json describes them, by name.
 using FileDescriptions = formats::Json;
-/// Writes the optimizer's state into the directory of a checkpoint that is being written and returns its files; receives the
-/// error if there is no directory. For processes that each write a part.
+/// Writes the optimizer's state into the directory of a checkpoint that is being written, and returns the files. If there is no
+/// directory, it receives the error. For processes that each write a part.
 using OptimizerWriter = std::function<Result<FileDescriptions>(const Result<std::string>& directory)>;
 /// Writes part number `part` (from 0) of `parts`.
 Result<FileDescriptions> write_optimizer_part(const std::string& directory, int part, int parts,
@@ -114,8 +114,8 @@ Result<std::string> find_checkpoint(const std::string& path);
 Result<std::vector<std::string>> list_checkpoints(const std::string& checkpoints);
 /// The step of one of them; -1 if the name has none.
 int64_t checkpoint_step(const std::string& directory);
-/// A file in there that another run would replace or remove: a checkpoint, complete or not, or a `last` or `best` that isn't a link.
-/// "" if there is none.
+/// A file in this directory that another run would replace or remove: a checkpoint, complete or not, or a `last` or `best` that
+/// isn't a link. "" if there is none.
 Result<std::string> any_checkpoint_file(const std::string& checkpoints);
 
 // Named tensors of the engine in safetensors files, for reading and writing, or torch.save's files, for reading only; and the

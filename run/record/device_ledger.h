@@ -1,14 +1,14 @@
-// Where a device's time goes, by its own clock: timed events between the parts of a step, read after the step is over, so that
-// nothing waits for them.
+// Where a device's time goes, by its own clock. Timed events are recorded between the parts of a step and read after the step is
+// finished, so that nothing waits for them.
 //
-// The time between two marks in the thread's stream is the later mark's category, from the end of one step to the end of the
-// next: so the times add up. Categories are those of the host's ledger (base/counters.h):
+// The time between two marks in the thread's stream belongs to the later mark's category. Marks go from the end of one step to
+// the end of the next, so the times add up. Categories are those of the host's ledger (base/counters.h):
 //
-//   end of the step before -> asked for (launch gap) -> copy begins (data idle) -> copy ends (host to device)
+//   end of the step before -> step requested (launch gap) -> copy begins (data idle) -> copy ends (host to device)
 //   -> forward -> backward -> optimizer, end
 //
-// Idle time of the device within forward, backward and optimizer, from launch to launch, counts as theirs. Belongs to the
-// training thread.
+// Idle time of the device between launches within forward, backward and optimizer counts as theirs. Belongs to the training
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +28,13 @@ class DeviceLedger {
 
   /// Call before any work of a step, including its batch, is launched.
   void begin_step();
-  /// The work of the thread's stream since the previous mark was `span`.
+  /// Marks the work of the thread's stream since the previous mark as `span`.
   void mark(Span span);
   /// The step's last mark.
   void end_step(Span span);
   /// Reads the oldest step's times, after it is finished.
   void take_step();
-  /// The time before the next step is not part of training; that step is left out.
+  /// Call if the time before the next step is not part of training; that step is left out.
   void interrupt() { is_interrupted_ = true; }
   const DeviceTimes& times() const { return times_; }
 
@@ -54,7 +54,7 @@ class DeviceLedger {
  private:
   struct Step {
     Marks marks;
-    bool follows = false;  // the step before
+    bool follows = false;  // directly after the step before
   };
   Step& step(int64_t number) { return steps_[static_cast<size_t>(number) % steps_.size()]; }
 
@@ -62,7 +62,7 @@ class DeviceLedger {
   std::vector<Step> steps_;  // those in flight and the one before them
   Marks captured_;
   bool captures_ = false;
-  bool is_interrupted_ = true;  // nothing comes before the first
+  bool is_interrupted_ = true;  // there is no step before the first
   int64_t ended_ = 0;
   int64_t taken_ = 0;
   DeviceTimes times_;

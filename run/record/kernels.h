@@ -16,10 +16,10 @@ namespace dlpipe::run {
 /// ~/.cache/dlpipe; empty if there is neither.
 std::string measured_kernels_file();
 
-/// Makes kernel_table() measure, unless `option` is "rules" or, if it is "auto", DLPIPE_KERNELS is. Throws Error kMisuse for an
-/// unknown name. For ranks on several machines, "auto" means "rules" if DLPIPE_KERNELS is not set: each machine would measure
-/// separately, and different choices compute different bits. `tell` is called with a kernel's key before it is searched for;
-/// without it, search_note() is logged once searches have taken more than a second.
+/// Makes kernel_table() measure, unless `option` is "rules", or it is "auto" and DLPIPE_KERNELS is "rules". Throws Error kMisuse
+/// for an unknown name. For ranks on several machines, "auto" means "rules" if DLPIPE_KERNELS is not set: each machine would
+/// measure separately, and different choices compute different bits. `tell` is called with a kernel's key before it is searched
+/// for; without it, search_note() is logged once searches have taken more than a second.
 void use_kernels(std::string_view option, bool several_machines = false,
                  std::function<void(const std::string& key)> tell = nullptr);
 
@@ -35,7 +35,7 @@ void resume_kernels(const std::string& file);
 
 /// Writes the current kernel_table().
 Status save_kernels(const std::string& file);
-/// Adds what save_kernels() wrote to kernel_table(). kCorrupt if the file was changed since; nothing is added.
+/// Adds what save_kernels() wrote to kernel_table(). kCorrupt if the file was changed later; then nothing is added.
 Status load_kernels(const std::string& file);
 
 }  // namespace dlpipe::run

@@ -1,8 +1,9 @@
 // The receipt of a run: its inputs and results, so that "did I get the same run?" is one comparison.
 //
 // It contains only what two equal runs share: no times, no threads, no paths. batches_chain covers every batch consumed (record
-// checksums and drawn parameters; also pixels with --receipt pixels), parameters_chain the weights at every epoch's end and at
-// the end. metrics.jsonl also has it after every epoch, so that a run can be recognised as the beginning of a longer one.
+// checksums and drawn parameters; also pixels with --receipt pixels). parameters_chain covers the weights at the end of every
+// epoch and of the run. metrics.jsonl also has it after every epoch, so that a run can be recognised as the beginning of a longer
+// one.
 // Values; pure functions.
 #pragma once
 
@@ -34,11 +35,11 @@ struct Receipt {
   std::string batches_chain;
   std::string parameters_chain;
   int64_t grains = 1;             // of each batch
-  bool sync_bn = false;           // batch norm over all of them
-  std::string compress = "none";  // what their gradients were rounded to
+  bool sync_bn = false;           // batch norm over all grains
+  std::string compress = "none";  // what the grains' gradients were rounded to
   bool exact = true;              // summed along one tree; else in NCCL's order
-  int64_t tensor_parallel = 1;    // processes among which the weights were split
-  int64_t pipeline_parallel = 1;  // and the layers
+  int64_t tensor_parallel = 1;    // processes among which weights were split
+  int64_t pipeline_parallel = 1;  // processes among which layers were split
 
   friend bool operator==(const Receipt&, const Receipt&) = default;
 };
@@ -63,9 +64,9 @@ struct RunDifference {
   std::string second_line;
   /// Which run's metrics are the beginning of the other's: 1 or 2; 0: neither, or they have the same length.
   int beginning = 0;
-  int64_t end_step = -1;  // of that one
+  int64_t end_step = -1;  // of that run
   int64_t weights_step =
-      -1;  // the last after which both noted their weights, which are equal there; -1: none
+      -1;  // the last after which both runs recorded their weights and these are equal; -1: none
 
   /// Whether equal batches have equal hashes: not if they were divided into different grains, which are hashed separately, or
   /// if only one run hashed pixels.
@@ -77,7 +78,7 @@ struct RunDifference {
   /// one of them ran none.
   bool has_measured_otherwise() const;
   bool chose_none = false;            // a run without steps has no kernels
-  std::array<bool, 2> by_rules = {};  // whose kernels were chosen by rules: the first's, the second's
+  std::array<bool, 2> by_rules = {};  // kernels chosen by rules: in the first run, in the second
   /// Whether the shorter run's last weights are known to equal those of the longer one at that point.
   bool is_known_beginning() const { return beginning != 0 && weights_step == end_step; }
   bool same() const { return receipt.empty() && first_step < 0; }

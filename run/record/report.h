@@ -20,7 +20,7 @@ namespace dlpipe::run {
 
 /// Below this share of the time, training counts as not waiting for data.
 inline constexpr double kNegligibleWait = 0.05;
-/// Shorter training is not judged, because its first batches waited for the first of all, or came from full queues.
+/// Shorter training is not judged, because its first batches waited until the pipeline had started, or came from full queues.
 inline constexpr int64_t kShortestJudged_ns = 2'000'000'000;
 
 /// What limits the speed. The progress line, the tables at a run's end, ledger.json and `dlpipe doctor` all use judge_speed().
@@ -37,10 +37,10 @@ Judgement judge_speed(const SourceStats& stats, double data_wait_share, double s
 /// `data_wait_share` is the share of the training steps' wall time that went to data; negative: no trainer (bench).
 /// `training_ns` is that time, without validations and checkpoints, during which the source is idle; 0: the source's own.
 StageReport report_stages(const SourceStats& stats, double data_wait_share, int64_t training_ns = 0);
-/// The judgement of a whole run: none if it trained for less than kShortestJudged_ns; if training took less than half of its
-/// time, the limit is what took most of the rest.
+/// Changes `report` to the judgement of a whole run. There is none if it trained for less than kShortestJudged_ns. If training
+/// took less than half of the time, the limit is what took most of the rest.
 void weigh_training(const LedgerEntry& run, StageReport& report);
-/// Adds what the communication thread did for `samples` of a run whose time is `total`.
+/// Adds a row for the communication thread, for a run of `samples` that took the time `total`.
 void add_communication(const CollectiveStats& collective, const LedgerEntry& total, int64_t samples,
                        StageReport& report);
 /// Cores needed to decode and augment this many samples per second, based on the measured times; 0: nothing was measured.
@@ -72,18 +72,18 @@ struct LedgerReport {
 };
 LedgerReport report_ledger(const LedgerEntry& total);
 
-/// The same for a device, by its own clock.
+/// The ledger of a device, by its own clock.
 formats::Json to_json(const DeviceTimes& device);
-/// ledger.json: both, the device's ledger, and the steps of the run and of the session. Absent parts (processes, cache, device)
-/// are null.
+/// ledger.json: the ledger, the stages, the device's ledger, and the steps of the run and of the session. Absent parts
+/// (processes, cache, device) are null.
 formats::Json to_json(const LedgerReport& ledger, const StageReport& stages, const DeviceTimes& device,
                       int64_t steps, int64_t session_steps);
 
-// What a run's own figures, complete or so far, say about its speed: which side is the bottleneck, and what to try. Pure
+// What the figures of a run, finished or in progress, say about its speed: which side is the bottleneck, and what to try. Pure
 // functions over ledger.json and the run's options.
 
 struct Finding {
-  std::string what;  // a sentence with its figure
+  std::string what;  // a sentence with a figure
   std::string advice;
   double share = 0;  // of the time in question; the most that could be saved
 };
@@ -94,7 +94,7 @@ struct Diagnosis {
 };
 
 struct MachineFacts {
-  bool has_bf16 = false;            // products of bf16 are faster than of f32
+  bool has_bf16 = false;            // products are faster in bf16 than in f32
   std::string dataset_layout = {};  // of its first image, as image_layout_name says; empty: unknown
   int64_t quarantined_samples = 0;
   bool is_training = false;  // a process trains in the run directory

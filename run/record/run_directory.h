@@ -5,7 +5,7 @@
 //   quarantine.txt       bad records                   ledger.json      where the time went
 //   kernels.json         kernel and slice choices      receipt.json     receipt.h
 //   linked/, linked-val/ links to images             cache/           coefficient records (--cache); of a rank cache-N/
-//   lock                 held while a process trains here; the system drops it when the process ends
+//   lock                 held while a process trains here; the system releases it when the process ends
 //
 // Belongs to one thread.
 #pragma once
@@ -29,7 +29,7 @@
 
 namespace dlpipe::run {
 
-/// `name`, or if that exists "name-2", "name-3", ...: to suggest an --out.
+/// `name`, or if that exists, "name-2", "name-3" and so on; for suggesting an --out.
 std::string free_run_name(const std::string& name);
 
 class RunDirectory {
@@ -59,7 +59,7 @@ class RunDirectory {
   /// For a resumed run, before the loader opens the quarantine file: truncates metrics.jsonl and quarantine.txt to the sizes in
   /// the checkpoint.
   Status cut_logs(int64_t metrics_bytes, int64_t quarantine_bytes);
-  /// Opens metrics.jsonl and a new event file, which says that points after `step`, the run's current step, are repeated.
+  /// Opens metrics.jsonl and a new event file, which records that points after `step`, the run's current step, are repeated.
   Status start_logs(int64_t step);
   /// One line in metrics.jsonl, which contains only what two equal runs share.
   Status log_line(const formats::Json& line);
@@ -102,7 +102,7 @@ std::optional<TrainConfig> config_of_run(const std::string& path);
 /// The dataset that it was trained on; "" if it is unknown or no longer exists.
 std::string dataset_of_run(const std::string& path);
 
-/// What metrics.jsonl of a run directory has last; NaN for numbers that are not finite.
+/// The last results in metrics.jsonl of a run directory; NaN for numbers that are not finite.
 struct LoggedEnd {
   std::optional<double> loss;  // of a step
   std::optional<EvalReport> validation;

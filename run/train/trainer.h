@@ -1,8 +1,8 @@
-// The training loop: steps, and around them the log, validation, checkpoints, stopping. Its order is in session.cpp (Trainer::train,
-// one_step, finish); what it logs, judges and saves is in trainer.cpp.
+// The training loop: steps, and around them the log, validation, checkpoints and stopping. The loop is in session.cpp
+// (Trainer::train, one_step, finish). The code that logs, judges and saves is in trainer.cpp.
 //
 // A Trainer refers to its arguments and owns only its position in the run. It belongs to one thread, which becomes the
-// ledger's. Every part of a step is in a span; the rest shows as unaccounted.
+// ledger's. Every part of a step is in a span; all other time is unaccounted.
 #pragma once
 
 #include <atomic>
@@ -48,17 +48,17 @@ struct TrainerSettings {
   Interval checkpoint_every{Interval::Unit::kSeconds, 300};
   int64_t early_stop = 0;
   int64_t keep = 2;
-  bool writes = true;  // with several processes: whether the run has a directory, which is the first one's
+  bool writes = true;  // with several processes: whether the run has a directory, that of the first process
   ModelState model_state;  // goes into checkpoints
   /// When the run began, in now_ns()'s clock; time before train() is the ledger's start. 0: at train().
   int64_t begin_ns = 0;
 };
 
-/// How long after the last ledger.json the next one is due, for a run that was `run_ns` old then: after 1, 2, 4 and 8 seconds,
-/// then every 15 s.
+/// The time from one ledger.json to the next, for a run that was `run_ns` old at the former. So they are written 1, 2, 4, 8 and
+/// 16 seconds after the run began, then every 15 s.
 int64_t ledger_interval_ns(int64_t run_ns);
 
-/// Whether a multiple of `steps`, which may be a fraction, is after the step before `step` and not after `step`.
+/// Whether a multiple of `steps`, which may be a fraction, is above `step` - 1 and at most `step`.
 bool is_multiple_reached(int64_t step, double steps);
 
 class Trainer {
@@ -78,11 +78,11 @@ class Trainer {
   uint64_t chain_of_weights(uint64_t before) const;
   void chain_parameters();
   void validate_if_due(bool at_end);
-  /// `counts`: for early stopping. The validation at a run's end does not count if none is due, because a longer run would not
-  /// have it.
+  /// `counts`: whether it counts for early stopping. A validation at a run's end does not count if none is due, because a longer
+  /// run would not have it.
   void validate(bool counts);
   void judge(const EvalReport& result, bool counts);
-  /// A validation whose loss is not finite ends the run, or with --on-nonfinite skip is reported.
+  /// Ends the run if the validation's loss is not finite; with --on-nonfinite skip, only reports it.
   void refuse_nonfinite(const EvalReport& result);
   void save();
   /// The contents of a checkpoint; without the optimizer's state if ranks write their shares of it.
@@ -90,7 +90,7 @@ class Trainer {
   void report_progress(const StepOutcome& outcome);
   /// The run's time so far, for the outcome.
   void take_times();
-  /// Written regularly, because `dlpipe doctor` also examines runs in progress.
+  /// Writes ledger.json regularly, because `dlpipe doctor` also examines runs in progress.
   void write_ledger_if_due();
   /// Reports kernels that were chosen since the last report.
   void tell_of_searches();
@@ -98,7 +98,7 @@ class Trainer {
   std::string nonfinite_advice() const;
   std::string last_checkpoint_advice() const;
   std::string resume_advice() const;
-  /// With shares: what each process has of them.
+  /// With shares: records the size of each process's share.
   void note_shares();
   std::vector<int64_t> of_all_processes(int64_t mine, const char* what) const;
   bool is_due(const Interval& interval, int64_t last_ns) const;
@@ -127,20 +127,20 @@ class Trainer {
   int64_t last_checkpoint_ns_ = 0;
   bool restarts_validation_clock_ = false;  // at the next exchange of the ranks' time
   bool restarts_checkpoint_clock_ = false;
-  /// Over the steps whose loss is a number: skipped steps do not count here, as they do not affect the weights.
+  /// The mean over the steps with a finite loss.
   struct MeanLoss {
     double sum = 0;
     int64_t steps = 0;
 
     void add(double loss);
-    double value() const;  // NaN without any
+    double value() const;  // NaN without steps
   };
-  /// Sums since a moment.
+  /// Sums since some point in time.
   struct Window {
     int64_t samples = 0;
     MeanLoss loss = {};
-    LedgerEntry begin = {};   // the ledger at that moment
-    LedgerEntry device = {};  // and a device's
+    LedgerEntry begin = {};   // the ledger at that time
+    LedgerEntry device = {};  // the device's ledger at that time
   };
   Window begin_window() const;
   Window window_;        // since the last report

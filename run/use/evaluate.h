@@ -45,12 +45,13 @@ struct EvalOptions {
   DType dtype = DType::kF32;
   bool tf32 = false;
   Views views = Views::kOne;
-  /// Set by a signal: evaluation ends at the next batch with kCancelled. May be null. With ranks, of any of them.
+  /// Set by a signal: evaluation ends at the next batch with kCancelled. May be null. With ranks, one of them is enough.
   const std::atomic<bool>* stop = nullptr;
-  /// What metrics count of a batch, from its logits on the host; empty: its rows as the model sees them. Not with grains.
+  /// Adds a batch to the tally of the metrics, from its logits on the host. Empty: the tally gets the rows as the model sees
+  /// them. Not with grains.
   std::function<void(const Batch& batch, const engine::Tensor& logits, Tally& tally)> count = {};
-  /// Equal parts of every batch that are evaluated separately and added up in order, so that the report has the same bits for
-  /// any number of ranks; of all `ranks` together, as in `source`.
+  /// The number of equal parts of every batch, of all `ranks` together, as in `source`. They are evaluated separately and added
+  /// up in order, so that the report has the same bits for any number of ranks.
   int64_t grains = 1;
   engine::Collective* ranks = nullptr;      // that evaluate other grains; null: none do
   engine::Collective* all_ranks = nullptr;  // that stop together; null: this process is alone
@@ -62,7 +63,7 @@ struct OutputReport {
   TaskReport figures = {};
 };
 
-/// One epoch of `source` (from where it stands to its last_in_epoch), of all ranks: all get the same report. Throws
+/// Evaluates one epoch of `source` (from its position to last_in_epoch) on all ranks. All get the same report. Throws
 /// Error.
 EvalReport evaluate(engine::Module& model, BatchSource& source, const EvalOptions& options,
                     const LogitsObserver& observer = {}, OutputReport* report = nullptr);

@@ -19,15 +19,15 @@
 
 namespace dlpipe::run {
 
-/// A regular file that begins as one.
+/// Whether `path` is a regular file that begins like an ONNX file.
 bool is_onnx_file(const std::string& path);
 
-/// A file that is a model itself: a captured or compiled one, or an ONNX file.
+/// Whether `path` is a file that is a model itself: captured, compiled or ONNX.
 bool is_model_file(const std::string& path);
-/// Throws kMisuse of `command` if `model`, the value of its --model, is named like such a file and is none.
+/// Throws kMisuse, by `command`, if `model`, the value of its --model, has the name of such a file but is not one.
 void check_named_model_file(const char* command, const std::string& model);
 
-/// The graph of a compiled model or of an ONNX file, and which of them it is. Nothing where `path` is neither.
+/// The graph of a compiled model or of an ONNX file, and which of them it is. nullopt if `path` is neither.
 struct OpenedGraph {
   engine::graph::Graph graph;
   bool is_compiled = false;
@@ -36,22 +36,22 @@ std::optional<OpenedGraph> open_graph(const std::string& path);
 
 /// The metadata that compile_model (graph_model.h) writes a ModelState into, as JSON.
 inline constexpr const char* kModelKey = "model";
-/// Reads it; nullopt if another program wrote the file, or compile knew nothing about images.
+/// Reads it; nullopt if another program wrote the file, or if compile did not know about images.
 std::optional<ModelState> state_in(const engine::graph::Graph& graph, const std::string& file);
 
 /// An ONNX file as a graph. `shapes` are texts for inputs with open sizes: "x=N,3,224,224", without the name if there is only
 /// one input. kMisuse says what is wrong with them.
 engine::graph::Graph read_onnx(const std::string& path, const std::vector<std::string>& shapes = {});
-/// The same for batches of any size: a file for one batch size is converted with engine::onnx::with_any_batch, if the results
-/// are the same, with a note. `check` is called before that is tried, which takes a while; it may throw.
+/// The same for batches of any size: a file for one batch size is converted with engine::onnx::with_any_batch if the results stay
+/// the same, which adds a note. Comparing results takes a while; `check` is called before, and may throw.
 engine::graph::Graph read_onnx_of_any_batch(
     const std::string& path, const std::vector<std::string>& shapes, std::vector<std::string>& notes,
     const std::function<void(const engine::graph::Graph&)>& check = nullptr, bool live_batch_norm = false);
 
-/// The file's graph as a model with its weights (WeightsSource::graph), to begin a training with; with its state_in, whose
-/// classes are left out where they are numbers, which says that nobody named them. Nothing where `path` is neither a compiled
-/// model nor an ONNX file. Error where the graph can't be trained (engine/models/graph_module.h).
-/// `live_batch_norm`: of an ONNX file, its batch norms are live (engine::onnx::ImportOptions).
+/// The file's graph as a model with its weights (WeightsSource::graph), to begin a training with, and its state_in(). Classes
+/// that are numbers are left out of that, because they were never named. nullopt if `path` is neither a compiled model nor an
+/// ONNX file. Throws if the graph can't be trained (engine/models/graph_module.h). `live_batch_norm`: batch norms of an ONNX file
+/// are live (engine::onnx::ImportOptions).
 std::optional<WeightsSource> open_graph_weights(const std::string& path, bool live_batch_norm = false);
 
 /// The model of this checkpoint if its state has a graph; else null.
@@ -86,11 +86,11 @@ struct CompiledModel {
   int64_t model_peak_bytes = 0;
   int64_t graph_peak_bytes = 0;
 };
-/// The forward pass of the model that `options.weights` names: weights of a built-in model, a compiled model, or an ONNX file.
-/// An ONNX file that compile wrote records how images are prepared and what the classes are. One of another program does not:
-/// with `options.val_augment` (including normalize), the graph's input is images [N,H,W,C] and its output logits, and eval and
-/// predict accept it, with numbers for classes that `options.classes` does not name. Otherwise it is compiled unchanged, for
-/// dlpipe run.
+/// Compiles the forward pass of the model that `options.weights` names: weights of a built-in model, a compiled model, or an ONNX
+/// file. An ONNX file that compile wrote records the preparation of images and the classes. A file of another program does not.
+/// With `options.val_augment` (including normalize), its graph gets images [N,H,W,C] as input and logits as output, and eval and
+/// predict accept it; classes are numbers unless `options.classes` names them. Otherwise it is compiled unchanged, for dlpipe
+/// run.
 CompiledModel compile_model(const ModelOptions& options, PassChoice passes,
                             const Registries& registries = {});
 

@@ -15,9 +15,8 @@
 
 namespace dlpipe::run {
 
-/// The same images in portions, if a "-" among the paths is standard input. It is read once, as it arrives, and has either one
-/// image or paths, one per line or each ended by a zero byte (as `find -print0` writes them), depending on how the first one
-/// ends.
+/// The images of a list of paths, in portions. "-" is standard input, which is read once, as it arrives. It has either one image,
+/// or paths: one per line, or each ended by a zero byte (as `find -print0` writes them), depending on how the first path ends.
 class ImageStream {
  public:
   /// kMisuse if "-" is given twice. `input`: the descriptor of standard input, which it does not close.
@@ -51,8 +50,8 @@ class ImageStream {
   // Of standard input:
   bool is_reading_ = false;
   bool is_at_end_ = false;
-  bool has_begun_ = false;  // what it holds is known: paths
-  bool has_zeros_ = false;  // between them
+  bool has_begun_ = false;  // it is known that it has paths
+  bool has_zeros_ = false;  // after each path, instead of newlines
   std::string bytes_;       // read and not yet taken, from begin_
   size_t begin_ = 0;
 };

@@ -30,40 +30,40 @@ namespace dlpipe::run {
 struct WeightsSource {
   std::string path;  // the file, or the checkpoint's directory
   std::optional<ModelState>
-      state;  // of the checkpoint that it is, lies in, was exported or compiled from; nothing: a bare file
-  int64_t step = 0;  // of that checkpoint; -1: a file's, which doesn't say
+      state;  // of the checkpoint that it is, is part of, or was exported or compiled from; nullopt: a bare file
+  int64_t step = 0;  // of that checkpoint; -1: a file, which does not record it
   /// Names and shapes; without the prefixes that torch.nn.DataParallel ("module."), torch.compile ("_orig_mod.") and, in files
   /// that do not record their model, PyTorch Lightning ("model.", "net.") put before every name.
   std::vector<engine::NamedShape> shapes;
   std::vector<std::string> notes;  // for the user: what was left out
   std::shared_ptr<const engine::ModelRecord>
-      graph;                 // the model itself, where no code builds it (graph_model.h)
-  bool is_of_graph = false;  // a file of the weights alone of such a model
+      graph;                 // the model itself, if there is no code that builds it (graph_model.h)
+  bool is_of_graph = false;  // a file that only has the weights of such a model
 
   // The source of copy_weights: the file, whose names begin with `prefix`, or a checkpoint's tensors.
   std::string prefix;
   std::vector<engine::NamedTensor> checkpoint_tensors;
 };
 
-/// What `dlpipe export-weights` records in a file about its model, for open_weights: a JSON object under "dlpipe". For a
-/// captured model it is the object without the graph, under "dlpipe_captured": the graph has numbers that PyTorch's state_dict
-/// has not.
+/// What `dlpipe export-weights` records in a file about its model, for open_weights: a JSON object under "dlpipe". For a captured
+/// model it is the object without the graph, under "dlpipe_captured", because the graph has numbers that PyTorch's state_dict
+/// does not have.
 std::map<std::string, std::string> weights_metadata(const ModelState& state);
 
-/// The state_dict that PyTorch's model has: of a captured model, `tensors` without the numbers of its code, and tied weights under
-/// each of their names.
+/// The state_dict of PyTorch's model. For a captured model: `tensors` without the numbers of its code, and with tied weights
+/// under each of their names.
 std::vector<engine::NamedTensor> published_tensors(const ModelState& state,
                                                    const std::vector<engine::NamedTensor>& tensors);
 
-/// A checkpoint or a run gives its averaged weights where it has some, else its weights; sizes and checksums
-/// are compared. A safetensors file gives its own tensors, of which only names and shapes are read. Error for
-/// other kinds of files, with the command that converts them.
+/// Of a checkpoint or a run, the averaged weights if it has them, else the weights; sizes and checksums are
+/// verified. Of a safetensors file, its tensors; only names and shapes are read. Throws for other kinds of
+/// files, with the command that converts them.
 WeightsSource open_weights(const std::string& path);
 
-/// Copies the source's tensors into `model`, one of `record`, built from `arguments`. With `keep_head`, the model's own
-/// classifier (parameters under record.head) is unchanged. kMisuse names the first tensors that differ, and the model of
-/// `registries` that the weights fit, or how they differ for the same model; it ends with `head_advice` if keep_head would
-/// help. Then nothing has been read or copied.
+/// Copies the source's tensors into `model`, which `record` built from `arguments`. With `keep_head`, the model's own classifier
+/// (parameters under record.head) is unchanged. kMisuse names the first tensors that differ, and the model of `registries` that
+/// the weights fit, or how they differ if the model is the same; it ends with `head_advice` if keep_head would help. After an
+/// error, nothing has been read or copied.
 void copy_weights(const WeightsSource& source, const engine::ModelRecord& record, bool keep_head,
                   engine::Module& model, const engine::ModelArguments& arguments,
                   const Registries& registries, std::string_view head_advice = {});
@@ -77,10 +77,10 @@ std::string fitting_model(std::span<const engine::NamedShape> shapes, const Regi
 /// The message for a bare file without a named model: that it does not record its model, and what to give.
 std::string without_model(const WeightsSource& source, const Registries& registries);
 
-/// How images are normalised for some weights, and the source of that information.
+/// How images are normalised for given weights, and the source of that information.
 struct WeightsNormalization {
   std::string op;      // "normalize(mean=...,std=...)"; empty: unknown
-  std::string origin;  // for a person
+  std::string origin;  // for the user
 };
 /// The checkpoint's if the source has one; else, for colour images, that of the published weights with the record's names.
 WeightsNormalization normalization_of(const WeightsSource& source, const engine::ModelRecord& record,
@@ -89,8 +89,8 @@ WeightsNormalization normalization_of(const WeightsSource& source, const engine:
 /// The warning if images are evaluated with `chain` and an op in it is random, with an alternative; "" otherwise.
 std::string random_chain_warning(const augment::Chain& chain, std::string_view chain_text);
 
-/// How images are cropped for weights without a checkpoint: as their publisher does, to the model's own size, or, for a model
-/// of any size, to that of `dataset`'s first image. kMisuse if it is unknown.
+/// How images are cropped for weights without a checkpoint: as their publisher does, to the model's own size, or, for a model of
+/// any size, to the size of `dataset`'s first image. kMisuse if the size is unknown.
 std::string default_cut(const engine::ModelRecord& record, const data::Dataset* dataset);
 
 // A trained model from its weights, for eval, predict and generate. Throws Error.
@@ -120,9 +120,9 @@ DType dtype_of(const LoadedModel& loaded, const std::string& asked);
 
 // The names of a model's classes if its own file does not have them.
 
-/// `count` names from `from`, a text file with a name on each line, a dataset or a folder of splits. If `from` is empty they
-/// are numbers, which is reported in `notes`. kMisuse, naming `weights` and what determines its classes, if the number differs;
-/// rethrows errors of reading.
+/// `count` names from `from`: a text file with a name on each line, a dataset or a folder of splits. If `from` is empty, names
+/// are numbers, which `notes` reports. kMisuse, naming `weights` and what determines its classes, if the number of names differs.
+/// Rethrows errors of reading.
 std::vector<std::string> class_names(const std::string& from, const std::string& weights,
                                      const std::string& counted_by, int64_t count,
                                      std::vector<std::string>& notes);

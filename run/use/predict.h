@@ -15,9 +15,10 @@
 
 namespace dlpipe::run {
 
-/// Writes DIRECTORY/NAME.png, the image as the model saw it: of a prediction of --task segment with its classes in colours, of --task detect
-/// with its boxes, and small images enlarged. Of segment also DIRECTORY/NAME.mask.png, the number of each pixel's class. NAME is that
-/// of the file, numbered from 2 where there is a file of that name: none is replaced. Makes the directory. One thread.
+/// Writes DIRECTORY/NAME.png, the image as the model saw it: for --task segment with its classes in colours, for --task detect
+/// with its boxes (small images are enlarged). For segment also DIRECTORY/NAME.mask.png, the number of each pixel's class. NAME
+/// is that of the file, numbered from 2 if there is a file of that name already: files are not replaced. Creates the directory.
+/// One thread.
 class PredictionDrawer {
  public:
   explicit PredictionDrawer(std::string directory) : directory_(std::move(directory)) {}
@@ -27,15 +28,15 @@ class PredictionDrawer {
  private:
   std::string directory_;
   std::set<std::string> taken_;         // names of the files that were written
-  std::map<std::string, int> numbers_;  // of each image's name, the last that was given
+  std::map<std::string, int> numbers_;  // the last one given to each image name
 };
 
-/// Sets the thresholds of `options` from the text of --threshold: a number for all, NAME=T,NAME=T, or the file of an `eval --report --json`,
-/// with the best threshold of each label.
+/// Sets the thresholds of `options` from the text of --threshold: a number for all, NAME=T,NAME=T, or the file of an
+/// `eval --report --json`, with the best threshold of each label.
 Status read_thresholds(const std::string& text, PredictOptions& options);
 
-/// What a detector's `outputs` for one image say, best first: boxes in pixels of the image, of those with a score of at least
-/// their class's threshold (empty: all). `made`: the size that the chain made.
+/// The boxes in a detector's `outputs` for one image, in pixels of the image, the best first. Their score is at least their
+/// class's threshold (no thresholds: all boxes). `made`: the size that the chain made.
 std::vector<PredictedBox> predicted_boxes(const ModelState& state, augment::ImageSize made,
                                           const SeenMap& map, std::span<const float> outputs,
                                           std::span<const double> thresholds = {});

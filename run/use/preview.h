@@ -1,7 +1,7 @@
 // `dlpipe preview`: the effect of augmentation chains, as one image with names, boxes, key points and masks.
 //
 // Shows what augmentation chains do: samples of a dataset, each next to several results of a chain, or of two chains below each
-// other, in one PNG. Draws are those of a run with the same seed, at the samples' places in file order.
+// other, in one PNG. Random draws are those of a run with the same seed that reads samples in file order.
 //
 // One thread; memory for one image and the grid.
 #pragma once
@@ -37,7 +37,7 @@ std::string drawable_name(std::string_view name, size_t number);
 /// contrast; parts outside of `image` are clipped.
 void draw_text(const ImageView& image, int x, int y, std::string_view text, const augment::Pixel& color);
 
-/// The frame of a box, one pixel wide, inside `image`.
+/// Draws the frame of a box, one pixel wide, inside `image`.
 void draw_frame(const ImageView& image, int left, int top, int right, int bottom,
                 const augment::Pixel& color);
 
@@ -79,7 +79,7 @@ class SampleMarks {
     std::vector<float> numbers;
     size_t points_per_row = 1;
     int of = -1;                        // of points: index of the boxes that they belong to
-    std::vector<int64_t> classes = {};  // of boxes: of each; empty if the dataset does not have them
+    std::vector<int64_t> classes = {};  // of each box; empty if the dataset does not have them
   };
   struct Mask {
     std::vector<uint8_t> classes;  // [height, width]; empty: the sample has none
@@ -87,7 +87,7 @@ class SampleMarks {
 
   void move_into(const augment::Moving& moving, SampleMarks& all) const;
 
-  bool shows_boxes_ = false;  // otherwise they are only needed for their points
+  bool shows_boxes_ = false;  // otherwise boxes are only needed for their points
   int width_ = 0;
   int height_ = 0;
   std::vector<Rows> boxes_;

@@ -16,7 +16,7 @@ namespace dlpipe::run {
 // Finds where numbers stopped being finite, so that the message can name a layer. Only called after an error, except
 // all_finite, which costs one pass over the memory.
 
-/// True when no element is NaN or infinite. f32, f64, bf16 and f16; other dtypes are finite.
+/// Whether no element is NaN or infinite. For f32, f64, bf16 and f16; other dtypes are always finite.
 bool all_finite(const engine::Tensor& tensor);
 bool all_finite(std::span<const float> values);
 
@@ -28,7 +28,7 @@ std::string first_nonfinite_output(engine::Module& model, const engine::Tensor& 
 std::string first_nonfinite_gradient(std::span<const engine::NamedTensor> parameters);
 
 // The gradients of a step if ranks may have parts of the weights (--tensor-parallel) and stages of the layers
-// (--pipeline-parallel): results over all of them, as a single rank with all weights would compute them.
+// (--pipeline-parallel). Results cover all ranks, as a single rank with all weights would compute them.
 //
 // Belongs to the training thread; refers to the parameters.
 class SplitGradients {
@@ -48,14 +48,14 @@ class SplitGradients {
  private:
   std::vector<engine::NamedTensor> parameters_;
   std::vector<engine::NamedTensor>
-      counted_;  // of several ranks with the same gradient, this rank's is the one counted
+      counted_;  // parameters with gradients that count on this rank, if several ranks have the same gradient
   std::vector<engine::Tie> ties_;
   engine::Collective* ranks_;
   bool clips_;
-  double norm_ = 0;  // where clips_
+  double norm_ = 0;  // if clips_
 };
 
-// The gradients of a step if each process has only its own shares (--shard-optimizer): results over all of them, with the bits
+// The gradients of a step if each process has only its own shares (--shard-optimizer). Results cover all processes, with the bits
 // that a single process with all gradients would compute.
 //
 // Belongs to the training thread; refers to the parameters.

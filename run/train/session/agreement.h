@@ -18,21 +18,21 @@
 
 namespace dlpipe::run {
 
-/// `prepared`: the status of this rank's own preparation. Throws on all ranks if one of them failed, with its error, or if one
-/// differs from the first in an option, the contents of its paths, its build or its instruction set: kMisuse names the
+/// `prepared`: the status of this rank's own preparation. Throws on all ranks if one of them failed, with that rank's error, or
+/// if one differs from the first in an option, the kind of its paths, its build or its instruction set: kMisuse names the
 /// difference, with both values. Only rank 0's error has a message. Call it before any other collective operation.
 void check_options_agree(const SessionOptions& options, const Status& prepared, engine::Collective& ranks);
 /// The same for the datasets, the pipeline and all initial weights (`weights_hash`).
 void check_data_agree(const SessionData& data, uint64_t weights_hash, const Status& prepared,
                       engine::Collective& ranks);
 
-// Decisions that all ranks of a run must make identically: whether to stop, the time, and the bad samples. Exchanged once per
-// step; a single process uses its own values.
+// Decisions that must be the same on all ranks of a run: whether to stop, the time, and the bad samples. Ranks exchange them once
+// per step; a single process uses its own values.
 //
 // Belongs to the training thread.
 class Agreement {
  public:
-  /// Passes `source` the bad samples that other ranks found.
+  /// `source` gets the bad samples that other ranks found.
   Agreement(engine::RankGrid ranks, BatchSource& source) : ranks_(std::move(ranks)), source_(source) {}
 
   /// `stop` may be null; `what` is for messages. Throws if another rank does not respond, if `source` has found too many bad
@@ -41,9 +41,9 @@ class Agreement {
            const std::string& what);
   /// Whether any rank should stop, as of the last exchange; for a single process: now.
   bool is_stopped() const { return ranks_.all == nullptr ? stop_ != nullptr && stop_->load() : stopped_; }
-  /// Sets that one of the ranks should stop; all ranks already know it.
+  /// Records that one of the ranks should stop. Call it on all ranks.
   void note_stop() { stopped_ = true; }
-  /// In now_ns()'s clock: the first rank's time at the last exchange; for a single process: now.
+  /// The first rank's time at the last exchange, in now_ns()'s clock; for a single process: now.
   int64_t time_ns() const;
   /// The source's state combined with all ranks': their grains' chains and bad samples.
   SourceState whole_state() const;
@@ -56,9 +56,9 @@ class Agreement {
   int64_t time_ns_ = 0;
 };
 
-/// One checkpoint of several processes, each with its part of the optimizer's state. All ranks must call it: each writes `own`
-/// into rank 0's directory, or learns that there is none; other ranks' `directory` is ignored. Returns all files on all ranks,
-/// or, also on all ranks, an error that names the rank that could not write.
+/// Writes the optimizer's state into a checkpoint of several processes. All ranks must call it: each writes its part, `own`, into
+/// rank 0's directory, or learns that there is none; other ranks' `directory` is ignored. Returns all files on all ranks, or,
+/// also on all ranks, an error that names the rank that could not write.
 Result<FileDescriptions> write_optimizer_parts(engine::Collective& ranks,
                                                const Result<std::string>& directory,
                                                const std::vector<engine::NamedTensor>& own);

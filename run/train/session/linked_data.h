@@ -25,14 +25,14 @@ SessionOptions link_images(SessionOptions options, const std::string& run_direct
 /// Whether link_images would create links; throws if a folder can't be listed.
 bool is_of_images(const TrainConfig& config, const PathOption& option);
 
-/// The run's own dataset of links to the images that `option`, --data or --val, names; absolute.
+/// The absolute path of the run's dataset of links to the images that `option`, --data or --val, names.
 std::string links_of(const std::string& run_directory, const PathOption& option);
-/// In TrainConfig::record: the images that `option` named, if it is now links_of() the run.
+/// The key in TrainConfig::record of the images that `option` named, if it is now links_of() the run.
 std::string images_key(const PathOption& option);
 /// The only folder in `images` that is named like `split`, such as "test"; "" if there is none or several.
 std::string folder_of_split(const std::string& images, std::string_view split);
-/// For a resumed run: kNotFound if `option` is links_of() the run, and neither the path that it named nor the first and last
-/// linked file exist. The loader reports individual missing files; a list of files may be missing.
+/// For a resumed run: kNotFound if `option` is links_of() the run, and neither the path that it named nor the first or last
+/// linked file exists. The loader reports individual missing files; a list of files may be missing.
 Status check_images_are_there(const TrainConfig& config, const PathOption& option);
 
 }  // namespace dlpipe::run

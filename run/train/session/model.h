@@ -12,18 +12,18 @@
 
 namespace dlpipe::run {
 
-/// At most one of them. None: the model's own, drawn by the seed and, if its record says so, computed from images.
+/// At most one of them is set. None: the model's own weights, drawn by the seed and, if its record says so, computed from images.
 struct FirstWeights {
   const Checkpoint* checkpoint = nullptr;  // of the resumed run
   const WeightsSource* init = nullptr;
 };
 
-/// On the run's device, with its frozen parameters and recomputed activations.
+/// Builds the model on the run's device, with its frozen parameters and recomputed activations.
 std::shared_ptr<engine::Module> build_model(const SessionOptions& options, const SessionData& data,
                                             const FirstWeights& weights = {}, const Notes& notes = {});
 
-/// With --tensor-parallel and --pipeline-parallel: reduces `model`, whose input is `data`, to this rank's part. kMisuse if it
-/// can't be split like this.
+/// With --tensor-parallel and --pipeline-parallel: reduces `model` to this rank's part; `data` describes its input. kMisuse if
+/// the model can't be split like this.
 SplitWeights split_model(const SessionOptions& options, const SessionData& data, engine::Module& model);
 
 struct Optimization {

@@ -78,11 +78,11 @@ void check_early_stop(const TrainConfig& config);
 /// --milestones. Throws if one is invalid.
 std::vector<double> milestones_of(const TrainConfig& config);
 
-/// Sets what steps and validation take of the config: loss, metrics, targets. `state` is what was bound to the data.
+/// Sets what steps and validation use from the config: loss, metrics, targets. `state` is the task as it was bound to the data.
 void set_task(SessionOptions& options, const TaskState& state, int64_t outputs,
               std::span<const double> class_weights = {});
 
-/// Opens and writes nothing. kMisuse names the option.
+/// Does not open or write files. kMisuse names the option.
 SessionOptions resolve_options(TrainConfig config, const Registries& registries = {}, const Notes& notes = {},
                                engine::Collective* ranks = nullptr);
 /// The same options; with --exact off and several GPUs, also the sums between them. All ranks call it, after they have agreed.

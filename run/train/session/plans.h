@@ -42,9 +42,9 @@ struct MemoryPlanArguments {
   bool gradients_go = false;
 };
 
-/// Takes about as long as two steps; four, plus the search for the fastest kernels, if the whole batch is measured. It has no
-/// side effects except measurements of kernels, if the kernel table requests some: the allocator's cache is emptied and the
-/// table is unchanged. One thread.
+/// Takes about as long as two steps; four, plus the search for the fastest kernels, if the whole batch is measured. Side effects:
+/// the allocator's cache is emptied, and kernels are measured if the kernel table requests that; the table itself is unchanged.
+/// One thread.
 MemoryPlan plan_memory(const MemoryPlanArguments& arguments);
 
 /// The engine's peak memory on a device since the last start of a measurement: tensors and scratch.
@@ -54,7 +54,7 @@ uint64_t measured_engine_bytes(Device& device = cpu_device());
 /// For a session, from its other stages. kMisuse if the run would exceed --memory, with the batch that fits.
 MemoryPlan plan_memory(const SessionOptions& options, const SessionData& data, const engine::Module& model);
 
-/// The end of an out-of-memory error message. `plan.total()` may be 0: there is no plan.
+/// The end of an out-of-memory error message. If `plan.total()` is 0, there is no plan.
 std::string memory_advice(const SessionOptions& options, const MemoryPlan& plan);
 
 // Checks before the first step whether a run's checkpoints fit on its disk, because a run that can't save would fail hours
@@ -68,12 +68,12 @@ struct DiskPlan {
   uint64_t free_bytes = 0;
 };
 
-/// What decides how many checkpoints a run has.
+/// The facts that determine how many checkpoints a run has.
 struct CheckpointCount {
   int64_t keep = 1;
   Interval checkpoint_every;
   Interval val_every;  // never: no validation, and no best checkpoint
-  int64_t steps = 0;   // that are left
+  int64_t steps = 0;   // remaining steps
   double steps_per_epoch = 1;
   int64_t held = 0;  // existing checkpoints
 };

@@ -13,7 +13,7 @@
 
 namespace dlpipe::run {
 
-/// For a new run: makes its paths absolute and records in config.record what was typed.
+/// For a new run: makes its paths absolute, and records in config.record the paths that were typed.
 void record_paths(TrainConfig& config);
 
 /// For a resumed run in `directory`: finds its paths again and applies `changes` (name, text). kMisuse for an option that can't
@@ -22,13 +22,13 @@ Status change_for_resume(const std::string& directory,
                          const std::vector<std::pair<std::string, std::string>>& changes,
                          TrainConfig& config);
 
-/// kMisuse, with both ids, if the dataset in `directory` is not the one that the run began with as `option`, --data or --val;
-/// kNotFound if `directory` is "": there is none now. `path`: its name in messages.
+/// kMisuse, with both ids, if the dataset in `directory` is not the one that the run began with as `option`, --data or --val.
+/// kNotFound if `directory` is "", because there is no such dataset now. `path`: its name in messages.
 Status check_dataset(const PathOption& option, const std::string& path, const std::string& directory,
                      const TrainConfig& config);
 
-/// kMisuse unless a run of `config.out` that has done `step` steps with the schedule `former` would have done the same with
-/// `now`; names the command that starts another run from its weights.
+/// kMisuse unless the run `config.out`, which has done `step` steps with the schedule `former`, would have done the same with the
+/// schedule `now`. The error names the command that starts another run from the run's weights.
 Status check_same_past(const engine::ScheduleArguments& former, const engine::ScheduleArguments& now,
                        int64_t step, const TrainConfig& config);
 

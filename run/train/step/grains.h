@@ -1,4 +1,4 @@
-// What the grains of a batch (decision 041) and the processes that compute them share in a step apart from gradients: running
+// What the grains of a batch (decision 041) and the processes that compute them share in a step besides gradients: running
 // statistics, the statistics of --sync-bn, losses. All belong to the training thread.
 #pragma once
 
@@ -29,7 +29,7 @@ namespace dlpipe::run {
 // With one grain in one process it does nothing. Belongs to the training thread.
 class StatisticsMean {
  public:
-  /// Buffers of one device, except those that are not f32, which are on the host; `ranks` null: this process is alone.
+  /// The f32 buffers are on one device, all others on the host. `ranks` null: this process is alone.
   StatisticsMean(std::vector<engine::NamedTensor> buffers, int64_t grains, engine::Collective* ranks);
 
   void begin_step(int64_t step);
@@ -40,7 +40,7 @@ class StatisticsMean {
   void finish();
 
  private:
-  /// All buffers' values: those that are f32 are concatenated, on the buffers' device.
+  /// All buffers' values. Those of f32 buffers are concatenated, on the buffers' device.
   struct Values {
     engine::Tensor numbers = {};
     std::vector<std::byte> others = {};
@@ -49,20 +49,20 @@ class StatisticsMean {
   void write(const Values& from);
 
   std::vector<engine::NamedTensor> buffers_;
-  Device* device_ = &cpu_device();  // of those that are f32
-  int64_t numbers_ = 0;             // in all of these
+  Device* device_ = &cpu_device();  // of the f32 buffers
+  int64_t numbers_ = 0;             // in all f32 buffers
   engine::Collective* ranks_;
   std::vector<Values> lanes_;  // one per grain; none: nothing to do
   int64_t step_ = 0;
 };
 
-// The grains of a batch one layer at a time, for --sync-bn: each grain runs on its own thread, but only one at a time and
-// always in the same order. When a batch norm needs the sums of all grains, a grain waits and the next one runs; the last one
-// adds up, along the tree of decision 041, in this process and then over the ranks. So the sums have the same bits, regardless
-// of which process computes which grain.
+// Runs the grains of a batch one layer at a time, for --sync-bn. Each grain has its own thread, but only one runs at a time,
+// always in the same order. When a batch norm needs the sums of all grains, its grain waits and the next one runs; the last one
+// adds up, along the tree of decision 041, in this process and then over the ranks. So the sums have the same bits, whichever
+// process computes which grain.
 //
-// Owns a thread for each grain except the last, which runs on the calling thread, whose ledger has the time of all. Between
-// run()s the threads sleep. Belongs to the training thread; sum() and leads() are for bodies.
+// Owns a thread for each grain except the last, which runs on the calling thread; the calling thread's ledger has the time of
+// all. The threads sleep between calls of run(). Belongs to the training thread; sum() and leads() are for bodies.
 class GrainTurns final : public engine::StatisticsPeers {
  public:
   /// `grains` of this process, a power of two; `ranks` null: it is alone.
@@ -94,8 +94,8 @@ class GrainTurns final : public engine::StatisticsPeers {
   const int64_t grains_;
   engine::Collective* const ranks_;
   std::vector<std::span<float>> given_;  // by grain, while it waits
-  int64_t turn_now_ = 0;                 // the running grain: written and read by whose turn it is
-  // Of this run(): set before the first turn.
+  int64_t turn_now_ = 0;                 // the running grain: only its thread reads and writes this
+  // For the current run(), set before the first turn.
   const Work* body_ = nullptr;
   const Work* on_turn_ = nullptr;
   std::string what_;
@@ -113,12 +113,12 @@ class GrainTurns final : public engine::StatisticsPeers {
   std::vector<std::thread> threads_;
 };
 
-// What every rank needs to know about a step apart from gradients: the losses of all grains, whether one of them was not
-// finite, and where. Gathered once per step.
+// What every rank needs to know about a step besides gradients: the losses of all grains, whether one of them was not finite, and
+// where. Gathered once per step.
 class StepSummary {
  public:
-  /// `grains` of this rank; `ranks` compute the others, and `stages` other layers of these; the last stage has the losses.
-  /// Null: there are none.
+  /// `grains`: those of this rank. `ranks` compute the other grains. `stages` compute other layers of these grains; the last
+  /// stage has the losses. Null: there are none.
   StepSummary(int64_t grains, int64_t batches, engine::Collective* ranks,
               engine::Collective* stages = nullptr);
 
@@ -141,7 +141,7 @@ class StepSummary {
   engine::Collective* stages_;
   std::vector<double> losses_;  // [batch][grain]
   std::string reason_;
-  int64_t reason_place_ = 0;  // batch and grain where it was first
+  int64_t reason_place_ = 0;  // the first batch and grain with a reason
 };
 
 }  // namespace dlpipe::run

@@ -2,8 +2,8 @@
 // training, without anything around it (no files, no validation), so that training, --overfit-batch and
 // `bench train` run the same code.
 //
-// On the host, a step is over when it returns (host_step.cpp). On a device it is then queued in the stream, and the host
-// continues: its outcome is taken up to kMostInFlight steps later (device_step.cpp).
+// On the host, a step is finished when the call returns (host_step.cpp). On a device it is then queued in the stream, and the
+// host continues; the step's outcome is taken up to kMostInFlight steps later (device_step.cpp).
 //
 // Belongs to the training thread. Everything it does is in a span of the thread's ledger.
 #pragma once
@@ -30,7 +30,7 @@ namespace dlpipe::run {
 
 struct TrainStepOptions {
   int64_t accumulate = 1;
-  /// Equal parts of every batch that are computed separately (decision 041); of all `ranks` together.
+  /// The number of equal parts of every batch that are computed separately (decision 041), by all `ranks` together.
   int64_t grains = 1;
   engine::Collective* ranks = nullptr;  // that compute other grains; null: none do
   // Ranks that compute other stages or parts of this rank's grains; null: there are none.
@@ -41,7 +41,7 @@ struct TrainStepOptions {
   double peer_timeout_s = 60;                   // for device_sums: how long a sum may take
   bool sync_bn = false;                         // batch norm over all grains; on the host
   engine::Wire wire = engine::Wire::kF32;       // of gradients' sums
-  int64_t bucket_bytes = 25 << 20;              // gradients that travel together
+  int64_t bucket_bytes = 25 << 20;              // gradients that are exchanged together
   bool shard_optimizer =
       false;                  // each rank keeps the optimizer's state and gradients' sums only for its share
   double clip = 0;            // 0: off
@@ -51,12 +51,13 @@ struct TrainStepOptions {
   TargetSpec target = {};
   const LossRecord* loss = nullptr;
   LossArguments loss_arguments = {};
-  /// Otherwise the step fails with kNonfinite, unless its loss scale may be the cause: such a step is always skipped.
+  /// Skips steps that are not finite. Otherwise they fail with kNonfinite, unless the loss scale may be the cause: such a step is
+  /// always skipped.
   bool skip_nonfinite = false;
-  /// On the host: weights that kernels have packed, transformed or cast are cached until the update, as they are when a step
-  /// has several parts.
+  /// On the host: caches weights that kernels have packed, transformed or cast until the update. A step with several parts always
+  /// does.
   bool keep_packed = false;
-  /// On the host, warns that it has no effect.
+  /// On the host, kOn has no effect, with a warning.
   GraphUse graph = GraphUse::kAuto;
 
   int world() const { return ranks != nullptr ? ranks->world() : 1; }
@@ -76,7 +77,7 @@ struct StepOutcome {
   double loss = 0;  // mean over the step's batches and their grains
   int64_t samples = 0;
   int64_t epoch = 0;         // of the last batch
-  bool epoch_ended = false;  // the last batch of an epoch was among them
+  bool epoch_ended = false;  // one of the batches was the last of an epoch
   bool skipped = false;      // not finite: no update was made
   std::string reason;        // why it was skipped: the layer
   bool overflowed = false;   // skipped because the loss scale was too large; it is smaller now
@@ -96,14 +97,14 @@ class TrainStep {
   /// Most batches of a step that are launched as graphs, each of which has memory on the device.
   static constexpr int64_t kMostGraphs = 32;
 
-  /// Creates the one for the model's device. All arguments must outlive it; `ema` may be null.
+  /// Creates the step for the model's device. All arguments must outlive it; `ema` may be null.
   static std::unique_ptr<TrainStep> create(engine::Module& model, engine::Optimizer& optimizer,
                                            engine::Ema* ema, const TrainStepOptions& options);
   virtual ~TrainStep() = default;
 
-  /// Step number `step` (from 0; keys dropout) on batches of `source`. Returns what is already known about it (its batches;
-  /// valid until take_outcome); null if the source has ended and no step was made. At most kMostInFlight steps may be without a
-  /// taken outcome.
+  /// Runs step number `step` (from 0; keys dropout) on batches of `source`. Returns what is already known about it (its batches;
+  /// valid until take_outcome); null if the source has ended and no step was made. The outcomes of at most kMostInFlight steps
+  /// may be left to take.
   const StepOutcome* run(BatchSource& source, int64_t step, double lr);
   /// The same on a given input, repeated `accumulate` times.
   const StepOutcome* run(const BatchInput& input, int64_t step, double lr);
@@ -133,12 +134,12 @@ class TrainStep {
   static std::unique_ptr<TrainStep> on_device(engine::Module& model, engine::Optimizer& optimizer,
                                               engine::Ema* ema, const TrainStepOptions& options);
   virtual void begin(int64_t step, double lr) = 0;
-  /// A batch of the source as input; it may be released to the source at once, with stream().
+  /// Converts a batch of the source to an input; the batch may be released to the source at once, with stream().
   virtual BatchInput arrive(const Batch& batch) = 0;
   virtual Stream* stream() = 0;
   /// Forward and backward of the step's batch number `micro`.
   virtual void take(BatchInput input, int64_t micro, StepOutcome& outcome) = 0;
-  /// The update. Keeps the outcome until it is taken.
+  /// Updates the weights. Keeps the outcome until it is taken.
   virtual const StepOutcome* finish(StepOutcome outcome) = 0;
 
   const int64_t accumulate_;
@@ -156,19 +157,19 @@ class BatchPass {
   void begin_step();
   /// Sets dropout's key for the step's part `part` (a batch, or one of its grains), also on the device.
   void seed(int64_t step, int64_t part) const;
-  /// The loss of a part that has weight: a mean over its samples. On a stage other than the last one, its stand-in
+  /// The loss of a part that has weight: a mean over its samples. On a stage other than the last one, a placeholder of the loss
   /// (engine/layers/staged.h).
   engine::Tensor loss(const BatchInput& input, int64_t step, int64_t part);
-  /// Zero, with the same history: for a part without weight, whose batch norms must still take part.
+  /// Zero, with the same history, for a part without weight: batch norms must see it, too.
   engine::Tensor no_loss(const BatchInput& input, int64_t step, int64_t part);
-  /// Its share in the step's loss: the mean over options.parts().
+  /// The share of a part's `loss` in the step's loss, which is the mean over options.parts().
   engine::Tensor share(const engine::Tensor& loss) const;
-  /// Where a number is not finite, after a loss or gradient that is not: the layer, or "the loss itself".
+  /// After a loss or gradient that is not finite: the layer where the first such number is, or "the loss itself".
   std::string find_layer(const BatchInput& input, int64_t step, int64_t part);
 
   const std::vector<engine::NamedTensor>& parameters() const { return parameters_; }
   std::vector<engine::NamedTensor>& buffers() { return buffers_; }
-  /// Restores the state before the step, in the same order; with skip_nonfinite.
+  /// The buffers before the step, in the same order; with skip_nonfinite.
   const std::vector<engine::Tensor>& saved_buffers() const { return saved_buffers_; }
 
  private:
