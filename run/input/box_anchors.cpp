@@ -115,7 +115,7 @@ void keep_best(std::vector<Candidate>& candidates, int64_t most) {
   if (static_cast<int64_t>(candidates.size()) > most) candidates.resize(static_cast<size_t>(most));
 }
 
-/// As torchvision's batched_nms: up to a thousand boxes are moved apart by class before overlaps are computed, which rounds them.
+/// As torchvision's batched_nms: up to a thousand boxes are moved apart by class before overlaps are computed. Moving rounds them.
 std::vector<FoundBox> best_of(const engine::BoxCoding& coding, const std::vector<FoundBox>& boxes) {
   constexpr size_t kMostMoved = 1000;
   const int64_t first_label = coding.name == "ssd" ? 1 : 0;  // class 0 is the background

@@ -114,8 +114,8 @@ struct Row {
   std::string_view advice;  // % means the path
 };
 
-// The first row that fits is the kind. The order matters: a run holds checkpoints, a compiled model is a safetensors file, and any
-// folder may hold images.
+// The first row that fits is the kind. The order matters: a run holds checkpoints, a compiled model is a safetensors file, and
+// any folder may hold images.
 const std::vector<Row>& rows() {
   using enum Wanted;
   static const std::vector<Row> kRows = {

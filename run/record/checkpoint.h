@@ -44,8 +44,8 @@ struct TrainerState {
   uint64_t parameters_chain = 0;
   int64_t validated_step = -1;  // the last validation came after this many steps
   int64_t chained_step = -1;    // parameters_chain last grew after this many
-  /// Over the epoch's steps so far whose loss is a number: the sum of their losses (NaN if an older program did not store it)
-  /// and their count.
+  /// The sum of the losses of the epoch's steps so far (NaN if an older program did not store it), and the number of these steps.
+  /// Only steps with a finite loss count.
   double epoch_loss_sum = 0;
   int64_t epoch_loss_steps = 0;
   int64_t metrics_bytes = 0;     // of metrics.jsonl up to this step

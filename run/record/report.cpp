@@ -342,7 +342,7 @@ class Doctor {
                                      : ", because the run was killed or failed (--resume continues it): ");
   }
 
-  /// As in the run's tables at its end, if there were any.
+  /// The same verdict as in the tables at the run's end, if there were any.
   std::string verdict() const {
     const Json& limit = ledger_["limit"];
     if (!is_judged()) return "training was too short to say whether the model or the data limits it";

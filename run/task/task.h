@@ -87,8 +87,8 @@ using TaskRegistry = Registry<TaskRecord>;
 /// The task of a checkpoint; throws Error.
 const TaskRecord& task_of(const TaskState& state);
 
-/// The task that `config` names, or the one for the dataset's fields: classify if every sample has a class, else the only one that
-/// fits, else classify. kMisuse, with the options to choose from, if several fit.
+/// The task that `config` names, or the one for the dataset's fields: classify if every sample has a class, else the only one
+/// that fits, else classify. kMisuse, with the options to choose from, if several fit.
 Result<const TaskRecord*> choose_task(const TrainConfig& config, const data::Dataset& dataset);
 
 /// Whether `task` is among `tasks`, names with commas between them.

@@ -242,8 +242,8 @@ class Pass {
     return options_.loss->compute(outputs, target, weight, options_.loss_arguments).item();
   }
 
-  /// Adds each image's loss, weighted by the number of its pixels that count. The Dice loss is one number for all its pixels; that
-  /// of a whole batch would depend on how images are batched.
+  /// Adds each image's loss, weighted by the number of its pixels that count. The Dice loss is one number for all its pixels;
+  /// that of a whole batch would depend on how images are batched.
   void add_loss_by_image(const Tensor& outputs, const BatchInput& input, Sums& sums) const {
     const int64_t images = outputs.size(0), pixels = input.target.elements() / images;
     const Tensor weights = input.weight.to(cpu_device());

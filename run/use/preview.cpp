@@ -151,7 +151,7 @@ std::string drawable_name(std::string_view name, size_t number) {
     else if (code >= kFirst && code - kFirst < kLatin.size())
       text += kLatin[code - kFirst];
     else if (code < kAccents ||
-             code >= kAccentsEnd)  // an accent behind its letter, as macOS stores names, is left out
+             code >= kAccentsEnd)  // an accent after its letter, as macOS stores names, is left out
       is_whole = false;
     at += std::max<size_t>(bytes, 1);
   }
