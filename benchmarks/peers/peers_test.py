@@ -1,22 +1,28 @@
 """Tests of the contest itself; no peer needed:  python3 -m unittest discover benchmarks/peers -p '*_test.py'"""
 
+import gzip
 import json
+import os
 import pathlib
 import random
+import re
 import sys
 import tempfile
 import types
 import unittest
 import unittest.mock
+import zlib
 
 here = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(here), str(here / "input"), str(here / "train"), str(here / "recipes")]
+sys.path[:0] = [str(here), *(str(here / folder) for folder in ("input", "train", "recipes", "detect"))]
 import contest  # noqa: E402
+import detect  # noqa: E402
 import environment  # noqa: E402
 import loading  # noqa: E402
 import machine  # noqa: E402
 import measure  # noqa: E402
 import recipe  # noqa: E402
+import scenes  # noqa: E402
 import work  # noqa: E402
 
 
@@ -257,6 +263,186 @@ class Recipes(unittest.TestCase):
         ):
             with self.assertRaisesRegex(SystemExit, said):
                 work.refuse_other_batches(masks, good | {name: other})
+
+
+class Scenes(unittest.TestCase):
+    def digits(self):
+        draw = random.Random(3)
+        drawn = [
+            bytes(200 if 5 < x < 9 + label else draw.randrange(30) for _ in range(28) for x in range(28))
+            for label in range(10)
+        ]
+        return [(label, *scenes.cut_to_ink(pixels, 28)) for label, pixels in enumerate(drawn)]
+
+    def test_reads_idx_files_and_refuses_truncated_ones(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            images = [bytes(28 * 10) + bytes([0] * 4 + [255] * 3 + [0] * 21) * 2 + bytes(28 * 16) for _ in range(2)]
+            whole = b"\0\0\x08\x03" + b"".join(size.to_bytes(4, "big") for size in (2, 28, 28)) + b"".join(images)
+            (folder / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(whole))
+            (folder / "train-labels-idx1-ubyte").write_bytes(b"\0\0\x08\x01\0\0\0\x02\x07\x01")
+            self.assertEqual(scenes.read_digits(folder), [(7, 3, 2, b"\xff" * 6), (1, 3, 2, b"\xff" * 6)])
+            (folder / "train-images-idx3-ubyte.gz").write_bytes(whole[:-1])
+            with self.assertRaisesRegex(SystemExit, "truncated"):
+                scenes.read_digits(folder)
+
+    def test_resizes_bilinearly(self):
+        self.assertEqual(scenes.resized(bytes([0, 100]), 2, 1, 4, 2), [bytes([0, 25, 75, 100])] * 2)
+        self.assertEqual(scenes.resized(bytes(range(6)), 3, 2, 3, 2), [bytes([0, 1, 2]), bytes([3, 4, 5])])
+
+    def test_composes_the_same_scenes_for_a_seed(self):
+        self.assertEqual(scenes.digit_scenes(self.digits() * 3, 20, 1), scenes.digit_scenes(self.digits() * 3, 20, 1))
+        self.assertNotEqual(
+            scenes.digit_scenes(self.digits() * 3, 20, 1), scenes.digit_scenes(self.digits() * 3, 20, 2)
+        )
+
+    def test_boxes_fit_and_hardly_overlap(self):
+        digits, draw, sizes = self.digits(), random.Random(1), set()
+        for _ in range(100):
+            pixels, objects = scenes.compose(digits, draw)
+            self.assertEqual(len(pixels), scenes.SIZE**2)
+            self.assertTrue(1 <= len(objects) <= scenes.DIGITS[1])
+            boxes = [box for _, box in objects]
+            for i, (left, top, width, height) in enumerate(boxes):
+                self.assertTrue(0 <= left <= left + width <= scenes.SIZE and 0 <= top <= top + height <= scenes.SIZE)
+                self.assertTrue(scenes.HEIGHTS[0] <= height <= scenes.HEIGHTS[1] and width > 0)
+                self.assertTrue(all(scenes.overlap(boxes[i], other) <= scenes.MAX_OVERLAP for other in boxes[:i]))
+                middle = (top + height // 2) * scenes.SIZE + left + width // 2
+                self.assertGreaterEqual(pixels[middle], 190)  # the middle of each of these digits is ink
+                sizes.add(height)
+        self.assertGreater(len(sizes), 15)
+
+    def test_training_and_validation_share_no_digit(self):
+        seen = {"train": set(), "val": set()}
+
+        def compose(digits, draw):
+            seen["val" if len(digits) == 3 else "train"].update(number for number, *_ in digits)
+            return bytes(scenes.SIZE**2), []
+
+        with unittest.mock.patch.object(scenes, "compose", compose):
+            split, _ = scenes.digit_scenes([(i, 1, 1, b"\xff") for i in range(30)], 10, 1)
+        self.assertEqual((len(split["train"]), len(split["val"])), (9, 1))
+        self.assertEqual(seen, {"train": {i for i in range(30) if i % 10}, "val": {0, 10, 20}})
+
+    def test_splits_a_coco_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            listed = [{"id": 100 + i, "file_name": f"x{i}.jpg", "width": 40, "height": 30} for i in range(10)]
+            for one in listed:
+                (folder / one["file_name"]).write_bytes(one["file_name"].encode())
+            boxes = [{"image_id": 100 + i, "category_id": 9 - i % 2, "bbox": [i, 2, 3, 4]} for i in range(10)]
+            kinds = [{"id": 9, "name": "nine"}, {"id": 8, "name": "eight"}]
+            (folder / "a.json").write_text(json.dumps({"images": listed, "annotations": boxes, "categories": kinds}))
+            split, classes = scenes.coco_scenes(folder / "a.json", folder, 1)
+        self.assertEqual((len(split["train"]), len(split["val"]), classes), (9, 1, ["eight", "nine"]))
+        for _, data, _, _, objects in split["train"] + split["val"]:
+            i = int(data.decode()[1:-4])
+            self.assertEqual(objects, [(1 - i % 2, (i, 2, 3, 4))])
+
+    def test_writes_coco_and_yolo_of_the_same_files(self):
+        scene = ("000012.png", scenes.png(bytes(range(200)), 20, 10), 20, 10, [(1, (2, 3, 4, 6))])
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            scenes.write({"train": [scene], "val": []}, ["a", "b"], folder)
+            coco = json.loads((folder / "coco/annotations/instances_train2017.json").read_text())
+            files = [folder / "coco/train2017/000012.png", folder / "yolo/images/train/000012.png"]
+            self.assertTrue(files[0].samefile(files[1]))
+            self.assertEqual(
+                (folder / "yolo/labels/train/000012.txt").read_text(), "1 0.200000 0.600000 0.200000 0.600000\n"
+            )
+        [box] = coco["annotations"]
+        self.assertEqual((box["bbox"], box["category_id"], box["image_id"], box["area"]), ([2, 3, 4, 6], 2, 12, 24))
+        self.assertEqual(coco["images"], [{"id": 12, "file_name": "000012.png", "width": 20, "height": 10}])
+        self.assertEqual([one["name"] for one in coco["categories"]], ["a", "b"])
+
+    def test_writes_pixels_in_three_equal_channels(self):
+        data = scenes.png(bytes([0, 9, 200, 255]), 2, 2)
+        begin = data.index(b"IDAT")
+        size = int.from_bytes(data[begin - 4 : begin], "big")
+        self.assertEqual(
+            zlib.decompress(data[begin + 4 : begin + 4 + size]),
+            bytes([0, 0, 0, 0, 9, 9, 9, 0, 200, 200, 200, 255, 255, 255]),
+        )
+
+
+class DetectLogs(unittest.TestCase):
+    def read(self, lines, **program):
+        about = {"name": "x", "about": "", "pixels": 1, "commands": []}
+        log = detect.Log(detect.Program(**(about | program)))
+        for now, line in enumerate(lines):
+            log.read(line + "\n", float(now))
+        return log
+
+    def test_reads_dlpipe(self):
+        log = self.read(
+            [
+                "1,080 training samples (each epoch leaves out 8 of them), 120 validation samples, 671,262 parameters, 2,010 steps",
+                "epoch 5.00/30  step 335/2,010  loss 0.5455 (mean of 67 steps; epoch's 0.5455)",
+                "validation after epoch 5.00: loss 0.4980  map 27.83 %  map50 45.60 %  map75 30.60 %  (120 samples, 0.2 s)  best",
+                "validation after epoch 6.00: loss 0.4980  map 27.83 %  map50 100.00 %  map75 30.60 %  (120 samples, 1m05s)",
+            ],
+            result=detect.DLPIPE_RESULT, unit=100, parameters=detect.DLPIPE_PARAMETERS,
+        )  # fmt: skip
+        self.assertEqual(log.events, [(2.0, 0.456, 0.2), (3.0, 1.0, 65.0)])
+        self.assertEqual(log.parameters, 671262)
+
+    def test_reads_torchvision(self):
+        average = " Average Precision  (AP) @[ IoU={} | area=   all | maxDets=100 ] = {}"
+        one = [
+            "Test:  [  0/120]  eta: 0:00:20  model_time: 0.1",
+            "Test:  [119/120]  eta: 0:00:00",
+            average.format("0.50:0.95", "0.100"),
+        ]
+        log = self.read(
+            [*one, average.format("0.50     ", "0.250"), *one, average.format("0.50     ", "-1.000"), average.format("0.75     ", "0.9")],
+            result=detect.REFERENCE_RESULT, validating=detect.REFERENCE_VALIDATING, parameters=7,
+        )  # fmt: skip
+        self.assertEqual(log.events, [(3.0, 0.25, 3.0), (7.0, 0.0, 3.0)])
+
+    def test_reads_ultralytics(self):
+        log = self.read(
+            [
+                "YOLO11n summary: 181 layers, 2,591,790 parameters, 2,591,774 gradients, 6.5 GFLOPs",
+                "\x1b[K        1/30         0G      6.566       5.33        4.3         46        128: 98% ━━━━━━━━━━━─ 67/68 2.5it/s 12.2s<0.4s",
+                "\x1b[K        1/30         0G      6.566       5.33        4.3         46        128: 100% ━━━━━━━━━━━━ 68/68 2.5it/s 12.6s",
+                "\x1b[K                 Class     Images  Instances      Box(P          R      mAP50  mAP50-95): 100% ━━━━━━━━━━━━ 4/4 2.1it/s",
+                "                   all        120        361    0.00111     0.0911    0.00252   0.000715",
+                "                     0        120         30      0.911      0.911          1      0.995",
+                "                   all        120        361          1          1      0.995   7.15e-05",
+            ],
+            result=detect.YOLO_RESULT, validating=detect.YOLO_VALIDATING, parameters=detect.YOLO_PARAMETERS,
+        )  # fmt: skip
+        self.assertEqual(log.events, [(4.0, 0.00252, 2.0), (6.0, 0.995, None)])
+        self.assertEqual(log.parameters, 2591790)
+
+    def run_program(self, source, target=0.9, cap=60, **more):
+        with tempfile.TemporaryDirectory() as folder:
+            one = detect.Program(
+                name="x", about="a network", pixels=96, commands=[program(text) for text in source],
+                result=re.compile(r"map50 (?P<map50>[\d.]+)"), **more,
+            )  # fmt: skip
+            cores = sorted(os.sched_getaffinity(0))[:1]
+            result = detect.run(one, target, cap, cores, pathlib.Path(folder) / "log")
+        return one, result
+
+    def test_ends_a_program_at_the_target(self):
+        endless = "import itertools\nfor i in itertools.count(): print('map50', i / 10, flush=True)"
+        _, result = self.run_program(["print('ingest')", endless])
+        self.assertEqual([one[1] for one in result["events"]], [i / 10 for i in range(10)])
+        self.assertEqual(result["seconds"], result["events"][-1][0])
+        self.assertNotIn("error", result)
+
+    def test_ends_a_program_at_the_cap(self):
+        one, result = self.run_program(["import time; time.sleep(600)"], cap=0.2)
+        self.assertEqual((result["seconds"], result["events"]), (None, []))
+        self.assertNotIn("error", result)
+        cells = detect.row("drawn", one, result | {"elapsed": 31.0}, 10.0, 30.0)
+        self.assertEqual(cells[5:9], ["not in 30 s", ">= 3.0 x", "0", "-"])
+
+    def test_reports_why_a_program_failed(self):
+        one, result = self.run_program(["import sys; sys.exit('[x] no such file')", "print('map50 1')"])
+        self.assertEqual(result["error"], "exit status 1: [x] no such file")
+        self.assertEqual(detect.row("drawn", one, result, 10.0, 30.0)[5:9], ["exit status 1: [x] no such file", "", "0", "-"])
 
 
 class Inside(unittest.TestCase):
