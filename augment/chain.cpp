@@ -343,8 +343,8 @@ Status Chain::plan_joined(Planning& planning, size_t place) const {
   const ChainLink& link = *links_[place];
   const auto count = static_cast<size_t>(link.join->others()) + 1;
   if (planning.images.size() < count) {
-    return misuse("augment", link.record->name, " takes ", count,
-                  " images of a dataset, but here is only one; leave it out");
+    return misuse("augment", link.record->name, " joins ", count,
+                  " images of a dataset, but only one is available here; leave it out");
   }
   std::vector<JoinedImage> images(count);
   std::vector<ImageSize> sizes(count);
@@ -539,7 +539,7 @@ Status Chain::apply(const ChainPlan& plan, const ConstImageView& source_region_p
   if (source.width != plan.source_region.width || source.height != plan.source_region.height ||
       out.width != plan.out.width || out.height != plan.out.height || out.channels != source.channels) {
     return misuse("augment", "apply got ", size_text({source.width, source.height, source.channels}), " -> ",
-                  size_text({out.width, out.height, out.channels}), ", but the plan says ",
+                  size_text({out.width, out.height, out.channels}), ", but the plan expects ",
                   plan.source_region.width, "x", plan.source_region.height, " -> ", size_text(plan.out),
                   "; decode plan.source_region and pass plan.out's size");
   }

@@ -105,8 +105,8 @@ Status add_function_op(const FunctionOp& op, OpRegistry& registry) {
   const MutexLock lock(all.mutex);
   const auto [at, is_new] = all.by_code.emplace(op.code, op);
   if (!is_new && (at->second.function != op.function || at->second.parameters != op.parameters)) {
-    return misuse("augment", "op '", op.name, "' has the code '", op.code, "' of another function ('",
-                  at->second.name, "'); give another version");
+    return misuse("augment", "op '", op.name, "' has the same code '", op.code, "' as another function ('",
+                  at->second.name, "'); give it another version");
   }
   const std::string& name = all.texts.emplace_back(op.name);
   const std::string& help = all.texts.emplace_back(op.help);

@@ -13,7 +13,8 @@ namespace dlpipe {
 // ---- functions that a device need not implement
 
 static Status no_times(const Device& device) {
-  return Status(ErrorCode::kUnsupported, concat("[device] events of ", device.name(), " have no times"));
+  return Status(ErrorCode::kUnsupported,
+                concat("[device] events of ", device.name(), " do not record times"));
 }
 Result<std::unique_ptr<Event>> Device::create_timed_event() {
   return no_times(*this);
@@ -27,7 +28,7 @@ Result<std::unique_ptr<Stream>> Device::borrow_stream(void*) {
 }
 
 static Status no_graphs(const Device& device) {
-  return Status(ErrorCode::kUnsupported, concat("[device] no graphs on ", device.name()));
+  return Status(ErrorCode::kUnsupported, concat("[device] ", device.name(), " does not support graphs"));
 }
 Status Device::begin_capture(Stream&) {
   return no_graphs(*this);

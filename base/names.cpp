@@ -10,7 +10,7 @@
 namespace dlpipe {
 
 Status name_is_taken(const char* kind, std::string_view name) {
-  return misuse(kind, "'", name, "' is registered already; choose another name");
+  return misuse(kind, "'", name, "' is already registered; choose another name");
 }
 
 Status name_is_unknown(const char* kind, std::string_view name, std::span<const std::string> known) {
@@ -43,8 +43,8 @@ Result<std::vector<double>> class_weights_in(std::string_view area, std::string_
     const std::string_view name = trim(std::string_view(part).substr(0, equals));
     const auto found = std::ranges::find(classes, name);
     if (found == classes.end())
-      return misuse(area, option, " names ", in_quotes(name), ", which is no class of ", owner, "; it has ",
-                    quoted_names(classes));
+      return misuse(area, option, " names ", in_quotes(name), ", which is not a class of ", owner,
+                    "; it has ", quoted_names(classes));
     const auto number = static_cast<size_t>(found - classes.begin());
     if (is_given[number]) return misuse(area, option, " names ", in_quotes(name), " twice; give one weight");
     is_given[number] = true;

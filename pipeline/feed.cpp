@@ -128,11 +128,10 @@ namespace {
 std::atomic<pid_t> first_process{0};
 
 Status forked_status(pid_t process) {
-  return misuse(
-      "loader", "this process was forked from process ", process,
-      ", which has opened a loader: threads do not survive a fork, and they run until that process ends; "
-      "start processes with "
-      "multiprocessing's 'spawn' or 'forkserver', or open the first loader after the fork");
+  return misuse("loader", "this process was forked from process ", process,
+                ", which had opened a loader: its threads do not survive a fork, even if the loader was "
+                "closed first; start processes with multiprocessing's 'spawn' or 'forkserver', or open the "
+                "first loader after the fork");
 }
 
 Status check_first_process() {
@@ -163,10 +162,9 @@ Status Feed::Impl::check(int64_t of_pass) const {
 Status Feed::Impl::want_slots() {
   if (ring->held_by_consumer() >= lendable_max) {
     return misuse("loader", "all ", lendable_max,
-                  " allowed batches (slots_max) are held; drop those that "
-                  "are no longer needed, keep a copy instead of the batch, or set a larger slots_max; for a "
-                  "loop without "
-                  "end, open the loader with epochs=-1 (itertools.cycle keeps every batch)");
+                  " allowed batches (slots_max) are held; drop those that are no longer needed, keep a copy "
+                  "instead of the batch, or set a larger slots_max; for an endless loop, open the loader "
+                  "with epochs=-1 (itertools.cycle keeps every batch)");
   }
   if (ring->held_by_consumer() >= lendable && !grow_status.ok()) return std::exchange(grow_status, Status());
   const int64_t in_flight = std::max(1, setup->options.slots - 1);

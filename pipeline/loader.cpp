@@ -141,12 +141,11 @@ Status Loader::Flow::check_memory(int64_t count) const {
   const auto bytes = [](int64_t number) { return human_bytes(static_cast<uint64_t>(number)); };
   return Status(
       ErrorCode::kOutOfMemory,
-      concat("[loader] --memory ", bytes(ceiling), " is less than ", bytes(needed),
-             ", which the whole process needs: ", bytes(resident_before), " that it already uses, ",
-             bytes(count * of_slot), " for ", counted(count, "batch", "batches"), " (--slots) of ",
-             bytes(of_slot), ", ", bytes(pages), " for the pages of their records, and in each of ",
-             setup->options.threads,
-             " threads its decoding buffers; give more, or use a smaller --batch or fewer --slots"));
+      concat("[loader] --memory ", bytes(ceiling), " is less than the ", bytes(needed),
+             " that the process needs: ", bytes(resident_before), " already in use, ", bytes(count * of_slot),
+             " for ", counted(count, "batch", "batches"), " (--slots) of ", bytes(of_slot), ", ",
+             bytes(pages), " for the pages of their records, plus the decoding buffers of ",
+             setup->options.threads, " threads; give more, or use a smaller --batch or fewer --slots"));
 }
 
 // The consumer's other memory is unknown, so batches that it keeps may use half.
@@ -155,12 +154,11 @@ Status Loader::Flow::check_kept() const {
   const int64_t of_slot = slots.size_bytes() / count;
   const uint64_t most = available_memory_bytes() / 2;
   if (!setup->grows_by_memory || static_cast<uint64_t>((count + 1) * of_slot) <= most) return {};
-  return Status(
-      ErrorCode::kOutOfMemory,
-      concat("[loader] the ", count, " batches in memory, most of them held by the loop, are ",
-             human_bytes(static_cast<uint64_t>(count * of_slot)),
-             ", half of what this process may use; drop those that are no longer needed, or keep copies of "
-             "what is needed of them"));
+  return Status(ErrorCode::kOutOfMemory,
+                concat("[loader] ", count, " batches are in memory, most of them held by the loop. They use ",
+                       human_bytes(static_cast<uint64_t>(count * of_slot)),
+                       ", about half of what this process may use; release those that are no longer needed, "
+                       "or keep copies of only what you need"));
 }
 
 Status Loader::grow() {

@@ -502,7 +502,7 @@ extern const OpRecord augmix_augmentation = {
     .params = {{.name = "severity",
                 .kind = "int",
                 .default_value = "3",
-                .help = "how many of ten magnitudes are drawn from, lowest first",
+                .help = "how many of the ten magnitudes to draw from, lowest first",
                 .low = 1,
                 .high = kAugMixBins},
                {.name = "width",

@@ -54,7 +54,7 @@ Status Planner::fill(int64_t sample, const SampleKey& key, SamplePlan& out) cons
   if (others > 0) {
     if (others >= kMostImages) {
       return Status(ErrorCode::kUnsupported, concat("[loader] an op of the chain joins ", others + 1,
-                                                    " images; the most is ", kMostImages));
+                                                    " images; the limit is ", kMostImages));
     }
     std::array<int64_t, kMostImages> samples{};
     sampler_.companions(key.epoch, key.position, key.attempt, std::span(samples).first(others));
@@ -101,7 +101,7 @@ Status check_objects(const char* who, const augment::Chain& chain, const data::D
                   dataset.directory(), " has ", count_of(Kind::kBoxes), " and ", count_of(Kind::kMask),
                   "; leave it out");
   if (sees != nullptr && count_of(Kind::kBoxes) == 0)
-    return misuse(who, "--augment has ", sees->name, ", which draws by boxes, but ", dataset.directory(),
+    return misuse(who, "--augment has ", sees->name, ", which needs boxes, but ", dataset.directory(),
                   " has no field of boxes; use rrc or random_crop");
   return {};
 }

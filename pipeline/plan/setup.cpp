@@ -38,8 +38,8 @@ Status check_alpha(const char* option, double alpha, const LoaderOptions& o) {
   }
   if (alpha > 0 && o.grains > 1 && o.batch * o.world / o.grains < 2) {
     return misuse("loader", option, " ", alpha, " mixes samples of a grain, but --grains ", o.grains,
-                  " leaves each one sample of the global batch of ", o.batch * o.world, "; use --grains ",
-                  o.batch * o.world / 2, " or fewer, or a larger --batch");
+                  " leaves only one sample of the global batch of ", o.batch * o.world,
+                  " in each grain; use --grains ", o.batch * o.world / 2, " or fewer, or a larger --batch");
   }
   return {};
 }
@@ -166,9 +166,10 @@ Status check_uses(const Setup& setup) {
                                : field.of.empty() && !moves && field.kind != Kind::kImage &&
                                      field.kind != Kind::kLabels && field.kind != Kind::kBytes;
     if (join != nullptr && is_single)
-      return misuse("loader", "--augment has ", join->name,
-                    ", which joins several images, but of the field '", field.name, "' of kind ",
-                    data::field_kind_name(field.kind), " an image has only one; leave one of them out");
+      return misuse(
+          "loader", "--augment has ", join->name,
+          ", which joins several images, but the joined image can have only one value of the field '",
+          field.name, "' of kind ", data::field_kind_name(field.kind), "; leave one of them out");
   }
   if (!setup.mixing.is_on()) return {};
   if (setup.image_field < 0) {
@@ -422,7 +423,7 @@ Result<std::shared_ptr<Setup>> Setup::make(const LoaderOptions& options) {
                             .views = o.views,
                             .seed = o.seed});
   if (setup->sampler.batches_per_epoch() == 0) {
-    return misuse("loader", o.data, " gives ", counted(subset.count(), "sample"),
+    return misuse("loader", o.data, " provides ", counted(subset.count(), "sample"),
                   ", fewer than one batch of ", options.batch * o.world,
                   ", and an incomplete batch is dropped; ", smaller_batch(subset.count(), o));
   }

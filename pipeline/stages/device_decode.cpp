@@ -132,7 +132,8 @@ Result<DeviceDecode> choose_decode(const Setup& setup) {
     DLPIPE_RETURN_IF_ERROR(measure(setup, chosen));
     chosen.decode = o.coef_decode;
   } else if (o.decode == Decode::kDevice) {
-    return misuse("loader", "--decode device is not possible: ", chosen.reason, "; or use --decode auto");
+    return misuse("loader", "--decode device is not possible: ", chosen.reason,
+                  "; --decode auto decodes on the CPU instead");
   }
   return chosen;
 }

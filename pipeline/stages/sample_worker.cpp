@@ -122,10 +122,10 @@ Status SampleWorker::produce(SamplePlan& plan, Slot& slot, int64_t i, size_t* at
     read_bytes_ += planned.header.size_bytes;
     clock_.lap(Stage::kReader);
     if (setup.image_field >= 0 && planned.has_bad_header) {
-      return Status(
-          ErrorCode::kCorrupt,
-          concat("[loader] the header table claims for sample ", planned.sample, " ", planned.header.width,
-                 "x", planned.header.height, " pixels and orientation ", int{planned.header.orientation}));
+      return Status(ErrorCode::kCorrupt,
+                    concat("[loader] the header table is corrupt: it records sample ", planned.sample, " as ",
+                           planned.header.width, "x", planned.header.height, " pixels with orientation ",
+                           int{planned.header.orientation}));
     }
     if (has_bad_header) continue;  // another record has the bad header, so nothing is planned
     DLPIPE_RETURN_IF_ERROR(fields_.put(plan, k, record, slot, i));
@@ -292,10 +292,10 @@ Result<std::span<const std::byte>> RecordReader::read(const PlannedRecord& plann
     checksums_.checked.set(planned.sample);
   }
   if (checksums_.damaged.test(planned.sample)) {
-    return Status(ErrorCode::kCorrupt, concat("[loader] checksum of sample ", planned.sample,
-                                              " is wrong: its bytes changed since they were ingested; "
-                                              "`dlpipe verify DATA` lists all such samples, "
-                                              "ingest again or restore the file"));
+    return Status(ErrorCode::kCorrupt,
+                  concat("[loader] checksum of sample ", planned.sample,
+                         " is wrong: its bytes changed since they were ingested; `dlpipe verify DATA` lists "
+                         "all such samples; restore the file, or ingest again"));
   }
   return record;
 }
@@ -519,8 +519,8 @@ Result<ConstImageView> RegionDecoder::decode(const PlannedRecord& record, const 
   }
   const Status decoded = decoder_.decode_oriented(image, planned, region, pixels);
   if (decoded.code() == ErrorCode::kMisuse)  // the region is right for the row, so the row is wrong
-    return Status(ErrorCode::kCorrupt, concat("[loader] the header table claims for sample ", record.sample,
-                                              " ", record.header.width, "x", record.header.height,
+    return Status(ErrorCode::kCorrupt, concat("[loader] the header table records sample ", record.sample,
+                                              " as ", record.header.width, "x", record.header.height,
                                               " pixels, which its image does not have: ", decoded.message()));
   DLPIPE_RETURN_IF_ERROR(decoded);
   return ConstImageView(pixels);

@@ -192,9 +192,10 @@ TEST(Chain, ApplyRefusesImagesThatAreNotThePlans) {
   const OwnedImage decoded(7, 8);
   OwnedImage out(8, 8);
   ChainScratch scratch;
-  EXPECT_EQ(chain.apply(plan, decoded.view(), out.view(), scratch).message(),
-            "[augment] apply got 7x8x3 -> 8x8x3, but the plan says 8x8 -> 8x8x3; decode plan.source_region "
-            "and pass plan.out's size");
+  EXPECT_EQ(
+      chain.apply(plan, decoded.view(), out.view(), scratch).message(),
+      "[augment] apply got 7x8x3 -> 8x8x3, but the plan expects 8x8 -> 8x8x3; decode plan.source_region "
+      "and pass plan.out's size");
 }
 
 TEST(Chain, RefusesASourceWithoutPixels) {

@@ -68,7 +68,7 @@ TEST_F(BadRecordsTest, SubstitutesAreTheSameForAnyThreadCount) {
 TEST_F(BadRecordsTest, HeaderRowsThatTheirImagesContradictAreBadSamples) {
   data::TempDir dir;
   const std::map<int64_t, std::string> wrong = {{4, "pixels, which its image does not have"},
-                                                {9, "sample 9 0x"},
+                                                {9, "sample 9 as 0x"},
                                                 {21, "65535x65535 pixels are more than"}};
   for (const data::ImageLayout layout : {data::ImageLayout::kJpeg, data::ImageLayout::kCoefficients}) {
     const std::string data = dir / std::string(data::image_layout_name(layout));

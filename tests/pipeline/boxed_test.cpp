@@ -131,7 +131,7 @@ TEST_F(BoxedTest, AProgramsOwnOpGetsBoxesByItsClass) {
   o.fields.clear();
   const auto without = Loader::open(o);
   ASSERT_FALSE(without.ok());
-  EXPECT_NE(without.status().message().find("drop_all, which draws by boxes"), std::string::npos)
+  EXPECT_NE(without.status().message().find("drop_all, which needs boxes"), std::string::npos)
       << without.status().message();
 }
 
@@ -252,7 +252,7 @@ TEST_F(BoxedTest, ADatasetWithoutBoxesIsRefusedByName) {
   LoaderOptions o = options("plain");
   o.fields = {};
   const std::string refused = Loader::open(o).status().message();
-  EXPECT_NE(refused.find("--augment has ssd_crop, which draws by boxes, but"), std::string::npos) << refused;
+  EXPECT_NE(refused.find("--augment has ssd_crop, which needs boxes, but"), std::string::npos) << refused;
 }
 
 }  // namespace

@@ -325,8 +325,9 @@ TEST_F(DeviceDecodeTest, WhyTheHostDecodesIsSaid) {
     EXPECT_EQ(refused.status().code(), ErrorCode::kMisuse);
     const auto loader = open_loader(o);
     EXPECT_EQ(items(*loader, "selector"), -1);
-    EXPECT_EQ(refused.status().message(), "[loader] --decode device is not possible: " +
-                                              loader->decode_reason() + "; or use --decode auto");
+    EXPECT_EQ(refused.status().message(),
+              "[loader] --decode device is not possible: " + loader->decode_reason() +
+                  "; --decode auto decodes on the CPU instead");
     return loader->decode_reason();
   };
   LoaderOptions o = options("d", quick());

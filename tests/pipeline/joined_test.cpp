@@ -169,7 +169,8 @@ TEST_F(JoinedTest, WhatAnImageHasOneOfIsRefusedByName) {
   LoaderOptions o = options();
   o.fields = {};
   const std::string refused = Loader::open(o).status().message();
-  EXPECT_NE(refused.find("--augment has mosaic, which joins several images, but of the field 'label'"),
+  EXPECT_NE(refused.find("--augment has mosaic, which joins several images, but the joined image can "
+                         "have only one value of the field 'label'"),
             std::string::npos)
       << refused;
 }

@@ -69,8 +69,8 @@ TEST(Soak, ACeilingHoldsForADatasetSeveralTimesAsLarge) {
   EXPECT_EQ(refused.code(), ErrorCode::kOutOfMemory);
   // It names the parts: batches of 2 x 32 x 32 x 3 bytes, and what else belongs to a slot.
   for (const char* part :
-       {"--memory 1.0 MiB is less than ", "the whole process needs: ", " that it already uses, ",
-        " for 2 batches (--slots) of 6.", " for the pages of their records", "in each of 2 threads"})
+       {"--memory 1.0 MiB is less than the ", " that the process needs: ", " already in use, ",
+        " for 2 batches (--slots) of 6.", " for the pages of their records", "decoding buffers of 2 threads"})
     EXPECT_NE(refused.message().find(part), std::string::npos) << part << " in " << refused.message();
 }
 

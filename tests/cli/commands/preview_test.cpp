@@ -189,7 +189,7 @@ TEST(PreviewMarks, CropsAreDrawnByTheBoxes) {
   const Outcome refused =
       run_dlpipe({"preview", "--data", dir / "none", "--augment", "ssd_crop", "-o", dir / "none.png"});
   EXPECT_NE(refused.exit_code, 0);
-  EXPECT_NE(refused.err.find("ssd_crop, which draws by boxes"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find("ssd_crop, which needs boxes"), std::string::npos) << refused.err;
 }
 
 // The one image's object over itself: that below is covered and dropped.
