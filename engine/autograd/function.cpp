@@ -26,7 +26,7 @@ class FunctionNode final : public Node {
     }
     std::vector<Tensor> grads = function_->backward(grad_outputs);
     if (grads.size() > edges.size()) {
-      refuse(name(), "backward answered ", grads.size(), " gradients for ", edges.size(),
+      refuse(name(), "backward returned ", grads.size(), " gradients for ", edges.size(),
              " inputs; return one per input, undefined if there is none");
     }
     return grads;

@@ -303,7 +303,8 @@ Result<std::unique_ptr<Transport>> open_mpi_transport(const MpiOptions& options)
   const int error = mpi->init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   if (error != MPI_SUCCESS) return mpi_error(*mpi, error).with_context("[ranks] ");
   if (provided < MPI_THREAD_FUNNELED)
-    return Status(ErrorCode::kUnsupported, "[ranks] this MPI was built without threads; install another");
+    return Status(ErrorCode::kUnsupported,
+                  "[ranks] this MPI library has no thread support; install one that has it");
   return std::unique_ptr<Transport>(std::make_unique<MpiTransport>(*mpi, options));
 }
 

@@ -67,13 +67,13 @@ Status KernelTable::load(std::string_view text) {
   DLPIPE_ASSIGN_OR_RETURN(const int64_t version, formats::require_int(json, "version", "kernels.json"));
   if (version != kVersion) {
     return Status(ErrorCode::kUnsupported,
-                  concat("[kernels] kernels.json has version ", version, ", this program ", kVersion,
-                         "; use the program that wrote it"));
+                  concat("[kernels] kernels.json has version ", version, ", this program reads version ",
+                         kVersion, "; use the program that wrote it"));
   }
   const std::string library = json["library"].is_string() ? json["library"].as_string() : "another oneDNN";
   if (library != kernel_library()) {
     return Status(ErrorCode::kUnsupported,
-                  concat("[kernels] kernels.json was made with ", library, ", this program runs ",
+                  concat("[kernels] kernels.json was made with ", library, ", but this program runs ",
                          kernel_library(), "; use the program that wrote it"));
   }
   std::map<std::string, KernelChoice> read;

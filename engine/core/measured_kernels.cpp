@@ -47,10 +47,9 @@ class FileLock {
       if (is_held_by_another_) return;
       if (!std::exchange(is_said, is_said || waited_ns >= quiet_wait_ns) && is_said) {
         log(LogLevel::kWarning,
-            concat(lock_holder(fd_), " holds ", path,
-                   ", because it is measuring kernels: waiting for it, at most ",
+            concat(lock_holder(fd_), " holds ", path, " while it measures kernels: waiting for at most ",
                    human_seconds(1e-9 * static_cast<double>(most_wait_ns)),
-                   "; if it is stopped, end it, or use --kernels rules, which measures nothing"));
+                   "; if that process is suspended, end it, or use --kernels rules, which measures nothing"));
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
@@ -132,7 +131,8 @@ void MeasuredKernels::read() {
   if (path_.empty() || !std::filesystem::exists(path_, ignored)) return;
   const Result<std::string> text = formats::read_file(path_);
   const Status status = text.ok() ? known_.load(*text) : text.status();
-  if (!status.ok()) log(LogLevel::kWarning, concat(status.message(), "; ", path_, " is measured again"));
+  if (!status.ok())
+    log(LogLevel::kWarning, concat(status.message(), "; the kernels in ", path_, " are measured again"));
 }
 
 void MeasuredKernels::write() {
@@ -185,9 +185,9 @@ KernelChoice MeasuredKernels::search(const std::string& key, const std::function
   }
   const FileLock file_lock(path_.empty() ? "" : path_ + ".lock", most_wait_ns_, quiet_wait_ns_);
   if (file_lock.is_held_by_another()) {
-    log(LogLevel::kWarning, concat("another process holds ", path_, ".lock for ",
+    log(LogLevel::kWarning, concat("another process has held ", path_, ".lock for ",
                                    human_seconds(1e-9 * static_cast<double>(most_wait_ns_)),
-                                   " (is it stopped?); kernels measured by this one are not saved"));
+                                   " (is it suspended?); kernels that this process measures are not saved"));
     path_.clear();
   }
   read();

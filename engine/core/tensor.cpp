@@ -238,7 +238,7 @@ void* Tensor::checked_data(DType dtype) const {
   tell_of_read(*this);
   if (impl.spec.dtype != dtype) {
     fail(concat("data<", dtype_name(dtype), ">() of a tensor of ", dtype_name(impl.spec.dtype),
-                "; ask for its own dtype or cast() it"));
+                "; use the tensor's own dtype or cast() it"));
   }
   if (impl.spec.layout != Layout::kPlain) {
     fail(concat("data() of a tensor in layout ", layout_name(impl.spec.layout), "; convert it with plain()"));
@@ -278,7 +278,7 @@ void Tensor::set_data(const Tensor& other) {
   const TensorImpl& from = other.defined_impl();
   if (!(spec() == from.spec) || impl_->node != nullptr) {
     fail(concat("set_data of ", dtype_name(from.spec.dtype), " ", from.spec.shape.to_string(), " on ",
-                impl_->node != nullptr ? "the result of an op" : "a tensor of ", dtype_name(dtype()), " ",
+                impl_->node != nullptr ? "the result of an op, " : "a tensor of ", dtype_name(dtype()), " ",
                 shape().to_string()));
   }
   impl_->storage = from.storage;

@@ -46,8 +46,8 @@ class Recorder final : public CallObserver {
     const uint64_t most = varies ? limits_.value_bytes : limits_.constant_bytes;
     if (bytes <= static_cast<double>(most) * static_cast<double>(varies ? batch_ : 1)) return;
     refuse_capture(graph.name, ": ", what, " is ", dtype_name(spec.dtype), " ", spec.shape.to_string(),
-                   ", and ", varies ? "no value of a sample" : "what doesn't depend on the input",
-                   " may be larger than ", human_bytes(most));
+                   "; the limit is ", human_bytes(most),
+                   varies ? " per value and sample" : " for all values that don't depend on the input");
   }
 
   ValueId add_input(const std::string& name, const Tensor& tensor) {
@@ -231,9 +231,7 @@ uint32_t growing(std::span<const int64_t> first, std::span<const int64_t> second
     fits = first[i] % kFirstBatch == 0 && second[i] == first[i] / kFirstBatch * kSecondBatch;
     axes |= bit(static_cast<int>(i));
   }
-  if (!fits)
-    refuse_capture("the sizes of ", what,
-                   " are neither fixed nor a multiple of the batch; a graph supports no others");
+  if (!fits) refuse_capture("the sizes of ", what, " must be fixed or a multiple of the batch size");
   return axes;
 }
 

@@ -97,9 +97,9 @@ void check_shapes(const Graph& graph, size_t index, int64_t batch) {
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const Value& value = graph.value(node.outputs[i]);
     if (outputs[i].shape == value.shape_at(batch) && outputs[i].dtype == value.dtype) continue;
-    corrupt(graph, "says that ", node_text(graph, index), " gives ", value.type_text(),
-            ", but its shape rule says ", dtype_name(outputs[i].dtype), " ", outputs[i].shape.to_string(),
-            " for a batch of ", batch);
+    corrupt(graph, "declares that ", node_text(graph, index), " returns ", value.type_text(),
+            ", but the op's shape rule returns ", dtype_name(outputs[i].dtype), " ",
+            outputs[i].shape.to_string(), " for a batch of ", batch);
   }
 }
 
@@ -274,7 +274,7 @@ void check_memory(const Graph& graph, const std::string& file) {
   if (peak <= most) return;
   throw Error(Status(
       ErrorCode::kUnsupported,
-      concat("[graph] ", file, " takes ", human_bytes(peak), " for one sample, more than the ",
+      concat("[graph] ", file, " needs ", human_bytes(peak), " for one sample, more than the ",
              human_bytes(most),
              " allowed for a model with its weights (4 GiB plus 64 times their size); use smaller inputs")));
 }

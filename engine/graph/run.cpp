@@ -133,7 +133,8 @@ int64_t Runner::batch_of(std::span<const Tensor> inputs) const {
     const Value& value = graph_.value(graph_.inputs[i]);
     if (inputs[i].shape() == value.shape_at(batch) && inputs[i].dtype() == value.dtype && batch > 0) continue;
     refuse("graph", graph_.name, " takes ", value.type_text(), " as '", value.name, "', got ",
-           dtype_name(inputs[i].dtype()), " ", inputs[i].shape().to_string(), "; N is the batch, 1 or more");
+           dtype_name(inputs[i].dtype()), " ", inputs[i].shape().to_string(),
+           "; N is the batch size, 1 or more");
   }
   return batch;
 }

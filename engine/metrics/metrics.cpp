@@ -30,9 +30,9 @@ constexpr std::array<MetricRecord, 18> kMetrics = {{
                  int64_t target) { return in_top_k(logits, target, 5) ? 1.0 : 0.0; },
      .is_share = true},
     {.name = "map",
-     .help = "of labels: average precision of each, as scikit-learn's, the mean over labels that occur; of "
-             "boxes: COCO's AP, the mean over "
-             "classes that occur and over overlaps of 0.5 to 0.95",
+     .help =
+         "labels: scikit-learn's average precision, the mean over labels that occur; boxes: COCO's AP, the "
+         "mean over classes that occur and over overlaps of 0.5 to 0.95",
      .is_share = true,
      .task = "multilabel, detect"},
     {.name = "auroc",
@@ -57,8 +57,7 @@ constexpr std::array<MetricRecord, 18> kMetrics = {{
      .lower_is_better = true,
      .task = "regress"},
     {.name = "r2",
-     .help =
-         "coefficient of determination: 1 less the squared error over the variance; the mean over targets",
+     .help = "coefficient of determination: 1 - squared error / variance; the mean over targets",
      .task = "regress"},
     {.name = "miou",
      .help = "intersection over union of each class, over all pixels; the mean over classes that occur",
@@ -79,8 +78,8 @@ constexpr std::array<MetricRecord, 18> kMetrics = {{
     {.name = "map75", .help = "COCO's AP at an overlap of 0.75", .is_share = true, .task = "detect"},
     {.name = "map_small",
      .help =
-         "COCO's AP of objects of up to 32 x 32 pixels of the image as the model saw it; none where there "
-         "is no such object",
+         "COCO's AP of objects of up to 32 x 32 pixels of the model's input image; no value if there is no "
+         "such object",
      .is_share = true,
      .task = "detect"},
     {.name = "map_medium",

@@ -116,8 +116,9 @@ Result<BoxCoding> box_coding_from(const Json& json, std::string_view file) {
   const bool is_grid = coding.name == "grid";
   if (is_grid ? read_count(json["stride"], coding.stride, kMostStride) : read_coding(json, coding))
     return coding;
-  return Status(ErrorCode::kCorrupt, concat("[model] impossible coding of boxes in ", file,
-                                            "; capture the model, or take the checkpoint, again"));
+  return Status(ErrorCode::kCorrupt,
+                concat("[model] the box coding in ", file,
+                       " is invalid; capture the model again, or use another checkpoint"));
 }
 
 }  // namespace dlpipe::engine

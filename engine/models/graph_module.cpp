@@ -39,7 +39,7 @@ static int64_t classes_of_rows(const graph::Graph& graph, const BoxCoding& boxes
     rows += level.rows * level.columns * static_cast<int64_t>(level.anchors.size());
   if (y.dtype != DType::kF32 || y.shape.rank() != 3 || y.batch_axes != bit(0) || y.shape[0] != 1 ||
       y.shape[1] != rows || y.shape[2] <= boxes.others)
-    refuse("model", graph.name, " returns ", y.type_text(), "; a detector of its ", rows,
+    refuse("model", graph.name, " returns ", y.type_text(), "; a detector with ", rows,
            " anchors returns f32 [N,", rows, ",classes+", boxes.others, "]");
   return y.shape[2] - boxes.others;
 }
@@ -51,9 +51,8 @@ ImageGraph image_graph(const graph::Graph& graph) {
   const graph::Value& x = graph.value(graph.inputs[0]);
   const Shape& in = x.shape;
   if (x.batch_axes == 0 && in.rank() == 4)
-    refuse("model", graph.name, " takes ", x.type_text(), " as '", x.name,
-           "', which are images in batches of ", in[0],
-           " only; export it with a variable batch size (torch.onnx.export: dynamic_axes={'", x.name,
+    refuse("model", graph.name, " takes ", x.type_text(), " as '", x.name, "', images in batches of exactly ",
+           in[0], "; export it with a variable batch size (torch.onnx.export: dynamic_axes={'", x.name,
            "': {0: 'N'}}, or dynamic_shapes with dynamo)");
   const bool is_batch = x.dtype == DType::kF32 && in.rank() == 4 && x.batch_axes == bit(0) && in[0] == 1;
   const bool channels_first = is_batch && in[1] <= kMostChannels && in[3] > kMostChannels;
@@ -254,8 +253,8 @@ class GraphRecord {
     if (head_) {
       draw_head(own, *head_, prefix_, arguments.classes, arguments.seed);
     } else if (images_.boxes && arguments.classes != images_.classes) {
-      refuse("model", graph_.name, " finds ", images_.classes, " classes, the data has ", arguments.classes,
-             "; capture one that was made for ", arguments.classes, " (torchvision's num_classes",
+      refuse("model", graph_.name, " detects ", images_.classes, " classes, the data has ", arguments.classes,
+             "; capture a model made for ", arguments.classes, " (torchvision's num_classes",
              images_.boxes->name == "ssd" ? ", which counts the background" : "", ")");
     } else if (arguments.classes != images_.classes) {
       refuse("model", graph_.name, " has ", images_.classes, " classes, the data has ", arguments.classes,

@@ -18,7 +18,7 @@ std::span<const ModelRecord* const> ModelRecord::built_in() {
 void check_model_arguments(const char* model, const ModelArguments& arguments, int64_t min_size) {
   if (arguments.classes < 1 || arguments.channels < 1 || arguments.height < min_size ||
       arguments.width < min_size) {
-    refuse(model, "expected images of at least ", min_size, "x", min_size, " with a class or more, got ",
+    refuse(model, "expected images of at least ", min_size, "x", min_size, " and at least one class, got ",
            arguments.height, "x", arguments.width, "x", arguments.channels, " and ", arguments.classes,
            " classes; resize the images or choose another model");
   }
@@ -26,8 +26,8 @@ void check_model_arguments(const char* model, const ModelArguments& arguments, i
 
 void check_token_model_arguments(const char* model, const ModelArguments& arguments) {
   if (arguments.classes < 1 || arguments.length < 1) {
-    refuse(model, "expected a vocabulary and sequences of a token or more, got ", arguments.classes, " and ",
-           arguments.length, "; set both");
+    refuse(model, "expected a vocabulary size and a sequence length of at least 1, got ", arguments.classes,
+           " and ", arguments.length, "; set both");
   }
 }
 

@@ -123,7 +123,7 @@ void Exporter::resize(const Node& node) {
     const auto scale_of = [&](double given, int64_t in, int out_size) {
       const auto scale = static_cast<float>(given > 0 ? given : out_size / static_cast<double>(in));
       if (std::floor(static_cast<float>(in) * scale) != static_cast<float>(out_size))
-        refuse(node, dlpipe::concat("by ", scale, ", ", in, " pixels aren't ", out_size, " in ONNX"));
+        refuse(node, dlpipe::concat("in ONNX, ", in, " pixels times ", scale, " are not ", out_size));
       return scale;
     };
     const float scales[] = {1, 1, scale_of(attrs.scale_height, from[1], attrs.size[0]),

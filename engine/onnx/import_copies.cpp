@@ -34,7 +34,8 @@ Tensor padded_by(const Run& run, const NodeEntry& node, const std::string& mode,
     if (behind > 0) pieces.push_back(expand(row(size - 1), with_size(x, axis, behind)));
   } else if (mode == "reflect") {
     if (before >= size || behind >= size || before + behind > kMostPieces)
-      run.refuse(node, "dlpipe reflects fewer elements than the axis has, at most ", kMostPieces, " places");
+      run.refuse(node, "dlpipe's reflect pads each side by less than the axis's size, at most ", kMostPieces,
+                 " in all");
     for (int64_t i = before; i > 0; --i) pieces.push_back(row(i));
     pieces.push_back(x);
     for (int64_t i = 1; i <= behind; ++i) pieces.push_back(row(size - 1 - i));
@@ -220,11 +221,10 @@ void scatter_nd(Run& run, const NodeEntry& node) {
   for (int axis = 0; axis < depth; ++axis) rows *= shape[axis];
   constexpr int64_t kMost = 1 << 24;
   const int64_t count = static_cast<int64_t>(indices.values.size()) / depth;
-  if (rows < 1 || rows > kMost) run.refuse(node, "dlpipe replaces some of 1 to 2^24 rows, got ", rows);
+  if (rows < 1 || rows > kMost) run.refuse(node, "expected 1 to 2^24 rows, got ", rows);
   const int64_t width = shape.elements() / rows;
   if (updates.elements() != count * width)
-    run.refuse(node, "expected ", count, " x ", width, " numbers to put there, got ",
-               updates.shape().to_string());
+    run.refuse(node, "expected ", count, " x ", width, " new values, got ", updates.shape().to_string());
   const std::vector<int64_t> from = scattered_rows(run, node, shape, indices, depth, rows);
   if (!is_floating(data.dtype()) || !is_floating(updates.dtype()))
     run.refuse(node, "dlpipe replaces floats only");

@@ -155,12 +155,12 @@ void einsum(Run& run, const NodeEntry& node) {
   for (size_t i = 0; i < equation.inputs.size(); ++i) {
     const Term term{run.tensor(node, i), equation.inputs[i]};
     if (term.tensor.rank() != static_cast<int>(term.letters.size()))
-      run.refuse(node, "its equation has ", term.letters.size(), " letters for input ", i, ", ",
+      run.refuse(node, "its equation has ", term.letters.size(), " letters for input ", i, ", which is ",
                  term.tensor.shape().to_string());
     for (const char letter : term.letters) {
       const int64_t size = sizes.emplace(letter, term.size(letter)).first->second;
       if (size != term.size(letter))
-        run.refuse(node, "axis '", letter, "' has ", size, " and ", term.size(letter), " places");
+        run.refuse(node, "axis '", letter, "' has the sizes ", size, " and ", term.size(letter));
     }
     terms.push_back(term);
   }

@@ -142,8 +142,8 @@ std::array<std::array<int64_t, 2>, 2> cut_edges(const Run& run, const NodeEntry&
     const int64_t size = sizes.empty() ? in * attrs.stride[i] : sizes[i];
     const int64_t all = (in - 1) * attrs.stride[i] + more[i] + (kernel - 1) * attrs.dilation[i] + 1 - size;
     if (size < 1 || all <= -attrs.stride[i])
-      run.refuse(node, "of ", in, " pixels it makes ", all + size + attrs.stride[i] - 1, " at most, not ",
-                 size);
+      run.refuse(node, "it can turn ", in, " pixels into at most ", all + size + attrs.stride[i] - 1,
+                 ", not ", size);
     // An odd pixel is cut at the end for SAME_UPPER, else at the beginning. Missing pixels are added at the end.
     const int64_t before = all < 0 ? 0 : automatic == "SAME_UPPER" ? all / 2 : all - all / 2;
     edges[i] = {before, all - before - more[i]};
@@ -155,8 +155,7 @@ Tensor cut(const Run& run, const NodeEntry& node, const Tensor& image, int axis,
            const std::array<int64_t, 2>& edges) {
   const int64_t end = image.size(axis) - std::max<int64_t>(0, edges[1]);
   if (edges[0] >= end)
-    run.refuse(node, "its pads, ", edges[0], " and ", edges[1], ", leave nothing of ", image.size(axis),
-               " pixels");
+    run.refuse(node, "its pads, ", edges[0], " and ", edges[1], ", remove all ", image.size(axis), " pixels");
   const Tensor y = edges[0] == 0 && end == image.size(axis) ? image : slice(image, axis, edges[0], end);
   return edges[1] < 0 ? padded(y, axis, 0, -edges[1], 0) : y;
 }

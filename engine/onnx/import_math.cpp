@@ -186,8 +186,8 @@ KnownInts reduced(const Run& run, const NodeEntry& node, std::vector<int> axes, 
   axes.erase(std::unique(axes.begin(), axes.end()), axes.end());
   for (const int axis : axes) {
     const auto at = static_cast<size_t>(axis);
-    refuse_growing(run, node, known_one(sizes, at), "how many integers it joins");
-    if (ints.dims[at] == 0) run.refuse(node, "axis ", axis, " has nothing to join");
+    refuse_growing(run, node, known_one(sizes, at), "the number of integers that it reduces");
+    if (ints.dims[at] == 0) run.refuse(node, "axis ", axis, " has nothing to reduce");
     KnownInts joined = known_at(ints, axis, {0});
     for (int64_t i = 1; i < ints.dims[at]; ++i)
       joined = known_elements(run, node, join, joined, known_at(ints, axis, {i}));
@@ -273,7 +273,7 @@ void place_of_extreme(Run& run, const NodeEntry& node) {
   const bool is_last = run.attribute(node, "select_last_index", int64_t{0}) != 0;
   const int64_t size = x.size(axis);
   constexpr int64_t kMost = 1 << 24;  // counted in f32
-  if (size < 1 || size > kMost) run.refuse(node, "expected 1 to 2^24 places, got ", size);
+  if (size < 1 || size > kMost) run.refuse(node, "expected 1 to 2^24 elements along the axis, got ", size);
   std::vector<float> counts(static_cast<size_t>(size));
   for (int64_t i = 0; i < size; ++i)
     counts[static_cast<size_t>(i)] = static_cast<float>(is_last ? i + 1 : size - i);

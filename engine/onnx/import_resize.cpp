@@ -43,7 +43,7 @@ void scale_axis(const Run& run, const NodeEntry& node, size_t axis, double given
   const auto in = static_cast<float>(resized.size[axis]);
   const float out = std::floor(in * scale);
   if (!(scale > 0) || !(out >= 0) || out > static_cast<float>(kMostPixels))
-    run.refuse(node, "impossible sizes: its scales are ", given, " of ", resized.size[axis]);
+    run.refuse(node, "impossible sizes: scale ", given, " of size ", resized.size[axis]);
   resized.size[axis] = static_cast<int64_t>(out);
   resized.scale[axis] = static_cast<float>(out / static_cast<double>(in)) == scale ? 0 : scale;
 }
@@ -105,10 +105,10 @@ void set_resized(Run& run, const NodeEntry& node, const Resized& resized, Resize
         attrs.coordinates == ResizeCoordinates::kAlignCorners ||
         (attrs.coordinates == ResizeCoordinates::kPytorchHalfPixel && resized.size[axis] == 1);
     if (is_open && resized.scale[axis] != 0)
-      run.refuse(node, "its scale ", static_cast<float>(resized.scale[axis]), " makes no whole pixels of ",
-                 from[static_cast<int>(axis)], ", where ",
+      run.refuse(node, "its scale ", static_cast<float>(resized.scale[axis]), " of ",
+                 from[static_cast<int>(axis)], " pixels is not a whole number, and ",
                  attr_names(attrs.coordinates)[static_cast<size_t>(attrs.coordinates)],
-                 " differs between ONNX's tests and ONNX Runtime; give sizes instead");
+                 " then differs between ONNX's tests and ONNX Runtime; give sizes instead");
   }
   const bool is_exact = attrs.scale_height == 0 && attrs.scale_width == 0;
   if (is_exact && height == from[2] && width == from[3]) return run.set_value(node, run.value(node, 0));

@@ -162,8 +162,8 @@ std::vector<Tensor> Run::run() {
     const auto found = values_.find(info.name);
     if (found == values_.end())
       throw Error(
-          Status(ErrorCode::kCorrupt, dlpipe::concat("[onnx] no node makes the output ", in_quotes(info.name),
-                                                     "; export the model again")));
+          Status(ErrorCode::kCorrupt, dlpipe::concat("[onnx] no node computes the output ",
+                                                     in_quotes(info.name), "; export the model again")));
     const RunValue& value = found->second;
     outputs.push_back(value.ints       ? tensor_of(*value.ints)
                       : value.is_image ? planes_of(value.tensor)
@@ -188,7 +188,7 @@ const RunValue& Run::value(const NodeEntry& node, size_t i) const {
   if (!has(node, i))
     throw Error(Status(ErrorCode::kCorrupt,
                        dlpipe::concat("[onnx] ", node_text(node), " has ", node.inputs.size(),
-                                      " inputs; it needs number ", i, "; export the model again")));
+                                      " inputs, but needs input ", i, "; export the model again")));
   const auto found = values_.find(node.inputs[i]);
   if (found == values_.end())  // it passed check_names, so it is an output that dlpipe doesn't compute
     refuse(node, "reads ", in_quotes(node.inputs[i]), ", an output that dlpipe doesn't compute");
@@ -284,7 +284,7 @@ void Run::set_ints(const NodeEntry& node, KnownInts ints, size_t output, Tensor 
     elements *= static_cast<size_t>(size);
   }
   if (elements != ints.values.size())
-    refuse(node, "it makes ", ints.values.size(), " integers, but its sizes say ", elements);
+    refuse(node, "it makes ", ints.values.size(), " integers, but its shape needs ", elements);
   if (output >= node.outputs.size()) return;
   const bool is_constant = find_growth(node.outputs[output], ints);
   set_value(node, {.ints = std::move(ints), .is_constant = is_constant, .source = std::move(source)}, output);

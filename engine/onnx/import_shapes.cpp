@@ -20,7 +20,7 @@ void identity(Run& run, const NodeEntry& node) {
 }
 
 void dropout_op(Run& run, const NodeEntry& node) {
-  if (node.outputs.size() > 1 && !node.outputs[1].empty()) run.refuse(node, "dlpipe gives no mask");
+  if (node.outputs.size() > 1 && !node.outputs[1].empty()) run.refuse(node, "dlpipe returns no mask");
   const bool is_live = run.has(node, 2) && run.number(node, 2) != 0;
   if (!is_live) return identity(run, node);
   if (!run.options().training) run.refuse(node, "it is in training mode; export the model in eval mode");
@@ -51,10 +51,10 @@ std::vector<int64_t> resolved(const Run& run, const NodeEntry& node, std::vector
   }
   if (open >= 0) {
     if (known == 0 || from.elements() % known != 0)
-      run.refuse(node, "its sizes don't divide ", from.to_string());
+      run.refuse(node, "its sizes don't divide the elements of ", from.to_string());
     sizes[static_cast<size_t>(open)] = from.elements() / known;
   } else if (known != from.elements()) {
-    run.refuse(node, "its sizes are not those of ", from.to_string());
+    run.refuse(node, "its sizes have ", known, " elements, but its input is ", from.to_string());
   }
   return sizes;
 }
@@ -143,9 +143,9 @@ void split_op(Run& run, const NodeEntry& node) {
     run.refuse(node, "its split sizes don't match its outputs");
   const RunValue value = run.value(node, 0);
   if (value.ints) {
-    if (run.has(node, 1)) refuse_growing(run, node, run.ints(node, 1), "where it cuts a list");
+    if (run.has(node, 1)) refuse_growing(run, node, run.ints(node, 1), "where it splits a list");
     refuse_growing(run, node, known_one(run.sizes(node, 0), static_cast<size_t>(axis)),
-                   "how long its list is");
+                   "the length of the list that it splits");
   }
   const int own = own_axis(run, node, axis);
   int64_t begin = 0;
@@ -162,7 +162,7 @@ void split_op(Run& run, const NodeEntry& node) {
     begin += sizes[i];
   }
   if (begin != from[axis])
-    run.refuse(node, "its parts are ", begin, " of ", from[axis], " places of axis ", axis,
+    run.refuse(node, "its parts cover ", begin, " of ", from[axis], " elements of axis ", axis,
                "; export the model again");
 }
 
@@ -234,7 +234,7 @@ std::vector<Range> ranges_of(const Run& run, const NodeEntry& node) {
                             known_one(ends, i), known_one(steps, i));
     };
     const KnownInts begin = part(&Range::begin), length = part(&Range::count);
-    if (run.is_known(node, 0)) refuse_growing(run, node, begin, "where it begins in a list");
+    if (run.is_known(node, 0)) refuse_growing(run, node, begin, "the start of its slice of a list");
     ranges.push_back({axis, begin.values[0], length.values[0], part(&Range::step).values[0]});
   }
   return ranges;

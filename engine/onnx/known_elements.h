@@ -114,9 +114,10 @@ KnownInts known_elements(const Run& run, const NodeEntry& node, const Function& 
     if (grows)
       result.growth.push_back(known_sub(op(of_batch(lists)(kSecond)...), op(of_batch(lists)(kFirst)...)));
     if (grows && !stays_a_line(op, of_batch(lists)...))
-      run.refuse(node,
-                 "a size that it computes is not a multiple of the batch, or depends on how large the batch "
-                 "is, but a graph must be the same for all batches: give the batch a size (--input-shape)");
+      run.refuse(
+          node,
+          "it computes a number that depends on the batch size, but not linearly; a graph must be the same "
+          "for all batches: set the batch size (--input-shape)");
     result.values.push_back(op(lists.values[broadcast_place(i, shape, lists.dims)]...));
   }
   return result;
@@ -137,8 +138,8 @@ inline bool grows(const KnownInts& ints) {
 inline void refuse_growing(const Run& run, const NodeEntry& node, const KnownInts& ints, const char* what) {
   if (grows(ints))
     run.refuse(node, what,
-               " depends on how large the batch is, but a graph must be the same for all batches: give the "
-               "batch a size (--input-shape)");
+               " depends on the batch size, but a graph must be the same for all batches: set the batch size "
+               "(--input-shape)");
 }
 
 /// The elements at `places` of an axis, in this order.

@@ -75,8 +75,8 @@ Result<uint64_t> whole_number(const Outside& part, std::string_view key, uint64_
   const std::string_view text = part.of(key);
   int64_t number = 0;
   if (parse_int(text, &number) && number >= 0) return static_cast<uint64_t>(number);
-  return corrupt(concat("tensor ", in_quotes(name), " has the ", key, " ", in_quotes(text),
-                        " of its data, which is not a whole number of at least 0"));
+  return corrupt(concat("tensor ", in_quotes(name), " has the data ", key, " ", in_quotes(text),
+                        ", which is not a whole number of at least 0"));
 }
 
 std::string lies_in_it(const std::string& name) {
@@ -127,7 +127,7 @@ Result<std::string> read_outside(const Outside& part, BesideModel& beside, uint6
   const uint64_t size = file->stamp().size_bytes;
   if (length != expected)
     return corrupt(concat("tensor ", in_quotes(name), " has ", length, " bytes in ", printable(path),
-                          ", but its sizes say ", expected));
+                          ", but its shape needs ", expected));
   if (offset > size || size - offset < expected)
     return corrupt(concat("tensor ", in_quotes(name), " extends past the end of ", printable(path)));
   if (beside.is_counting) {
@@ -160,7 +160,7 @@ Status parse_outside(std::string_view message, Outside& outside) {
   DLPIPE_ASSIGN_OR_RETURN(auto entry, parse_entry(message));
   const std::string key = entry.first;
   if (outside.entries.insert(std::move(entry)).second) return {};
-  return corrupt(concat("a tensor gives the ", in_quotes(key), " of its data twice"));
+  return corrupt(concat("a tensor has two values for the ", in_quotes(key), " of its data"));
 }
 
 Status parse_tensor_field(const ProtobufField& field, TensorMessage& message) {
@@ -234,7 +234,7 @@ Status check_bytes(std::string_view name, const TensorValue& tensor) {
   DLPIPE_ASSIGN_OR_RETURN(const uint64_t expected, bytes_by_sizes(name, tensor));
   if (tensor.bytes.size() == expected) return {};
   return corrupt(concat("tensor ", in_quotes(name), " has ", tensor.bytes.size(),
-                        " bytes, but its sizes say ", expected));
+                        " bytes, but its shape needs ", expected));
 }
 
 Result<TensorValue> parse_tensor(std::string_view bytes, BesideModel& beside) {

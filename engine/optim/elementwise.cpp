@@ -78,7 +78,7 @@ void ElementwiseOptimizer::keep(const std::vector<Share>& shares) {
     if (slot.whole) fail(concat("'", slot.parameter.name, "' is updated whole; it can't be sharded"));
     if (share.begin < 0 || share.count() < 0 || share.end > elements || !is_cut_well)
       fail(concat("the share ", share.begin, " to ", share.end, " of '", slot.parameter.name,
-                  "' begins in a block"));
+                  "' must be within its ", elements, " elements and begin and end at multiples of ", kRun));
     slot.share = share;
   }
 }

@@ -76,11 +76,12 @@ Status check(const ScheduleRecord& record, const ScheduleArguments& schedule, in
     return misuse("schedule", "lr is ", schedule.lr, "; give a finite number of at least 0");
   }
   if (schedule.total_steps < 1 || step < 0) {
-    return misuse("schedule", "step ", step, " of ", schedule.total_steps, "; both count from 0 up");
+    return misuse("schedule", "step ", step, " of ", schedule.total_steps,
+                  "; give a step of at least 0 and at least 1 step in all");
   }
   if (schedule.warmup_steps < 0 || schedule.warmup_steps > schedule.total_steps) {
     return misuse("schedule", "a warm-up of ", schedule.warmup_steps, " steps in a run of ",
-                  schedule.total_steps, "; make it shorter");
+                  schedule.total_steps, "; give 0 to ", schedule.total_steps);
   }
   if (!is_share(schedule.warmup_start) || !is_share(schedule.final_ratio) || !is_share(schedule.peak_at)) {
     return misuse("schedule", "start of the warm-up ", schedule.warmup_start, ", final ratio ",

@@ -73,7 +73,8 @@ TEST(OnnxOps, FindsPlacesOfExtremes) {
   expect_gives(image().with("axis", 1).with("keepdims", 0), {1, 1, 2}, {1, 1});
   expect_gives(image().with("axis", 3).with("keepdims", 0), {1, 2, 1}, {1, 0});
   expect_gives(image().with("axis", 3), {1, 2, 1, 1}, {1, 0});
-  expect_op_refused(OneNode("ArgMax").input({2, 0}, {}).with("axis", 1), "expected 1 to 2^24 places, got 0");
+  expect_op_refused(OneNode("ArgMax").input({2, 0}, {}).with("axis", 1),
+                    "expected 1 to 2^24 elements along the axis, got 0");
 }
 
 TEST(OnnxOps, ChoosesByConditionsThatAreKnown) {
@@ -134,7 +135,7 @@ TEST(OnnxOps, TakesUnaryOpsAndReductionsOfKnownIntegers) {
   expect_gives(of("ReduceSum").known({1}), {2, 1}, {7, 2});
   expect_gives(of("ReduceMax").with_ints("axes", {0}).with("keepdims", 0), {3}, {1, 5, 6});
   expect_gives(of("ReduceMin").with("keepdims", 0), {}, {-4});
-  expect_op_refused(OneNode("ReduceMax").known_of({0}, {}), "axis 0 has nothing to join");
+  expect_op_refused(OneNode("ReduceMax").known_of({0}, {}), "axis 0 has nothing to reduce");
   expect_gives(of("ArgMax").with("axis", 1).with("keepdims", 0), {2}, {2, 2});
   const std::vector<Tensor> parts = OneNode("Split").known({1, 2, 3}).known({1, 2}).second_output().run();
   ASSERT_EQ(parts.size(), 2u);

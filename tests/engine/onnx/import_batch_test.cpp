@@ -18,7 +18,7 @@ OneNode of_number(const char* op, int64_t number) {
   return OneNode("Shape").input({2, 4}).any_batch().with("end", 1).then(op).known_first({number});
 }
 
-constexpr const char* kWords = "depends on how large the batch is";
+constexpr const char* kWords = "depends on the batch size";
 
 TEST(OnnxBatch, RefusesSharesOfIt) {
   expect_op_refused(of_batch("Div", 2), kWords);  // 1 for 2 samples and for 3
@@ -60,7 +60,7 @@ TEST(OnnxBatch, RefusesPositionsThatGrow) {
   EXPECT_EQ(cut(1, 0).run()[0].shape().to_string(), "[2,10]");
   expect_op_refused(
       OneNode("Shape").input({2, 4}).any_batch().with("end", 1).then("Gather").known_first({99, 3, 4, 6}),
-      "an index depends on how large the batch is");
+      "an index depends on the batch size");
   // The first two samples are one of a batch of one.
   const auto samples = [](int64_t end) {
     return OneNode("Slice").input({2, 10}).any_batch().known({0}).known({end}).known({0});
@@ -72,7 +72,7 @@ TEST(OnnxBatch, RefusesPositionsThatGrow) {
   expect_op_refused(
       OneNode("Shape").input({2, 10}).any_batch().with("end", 1).then("Trilu").weights({3, 3}).reading(
           {"w1", "m1"}),
-      "its diagonal depends on how large the batch is");
+      "its diagonal depends on the batch size");
 }
 
 TEST(OnnxBatch, RefusesRangesAndTruthsOfSomeBatches) {
@@ -136,9 +136,10 @@ TEST(OnnxBatch, AsksEachStepOfSeveral) {
   expect_op_refused(sizes("Split").with("axis", 0).second_output(), "for a batch of 3");
   const auto counted =
       OneNode("Shape").input({2, 4}).any_batch().with("end", 1).then("Range").known_first({0});
-  expect_op_refused(OneNode(counted).known({1}).then("ReduceSum"), "how many integers it joins depends on");
+  expect_op_refused(OneNode(counted).known({1}).then("ReduceSum"),
+                    "the number of integers that it reduces depends on");
   expect_op_refused(OneNode(counted).known({1}).then("Split").second_output(),
-                    "how long its list is depends on");
+                    "the length of the list that it splits depends on");
 }
 
 // The integers themselves would be a constant that grows with the batch; that says that they were computed.

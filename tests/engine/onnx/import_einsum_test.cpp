@@ -54,8 +54,8 @@ TEST(OnnxEinsum, RefusesWhatItDoesNotKnow) {
   expect_op_refused(einsum("ij->ik").input({2, 2}), "each letter of the output once, and in an input");
   expect_op_refused(einsum("ij->ii").input({2, 2}), "each letter of the output once");
   expect_op_refused(einsum("ij,jk->ik").input({2, 2}), "is for 2 inputs, but it has 1");
-  expect_op_refused(einsum("i->i").input({2, 2}), "1 letters for input 0, [2,2]");
-  expect_op_refused(einsum("ij,jk->ik").input({2, 3}).weights({2, 2}), "axis 'j' has 3 and 2 places");
+  expect_op_refused(einsum("i->i").input({2, 2}), "1 letters for input 0, which is [2,2]");
+  expect_op_refused(einsum("ij,jk->ik").input({2, 3}).weights({2, 2}), "axis 'j' has the sizes 3 and 2");
   expect_op_refused(einsum("abcd,efgh->abcdefgh").input({1, 1, 1, 1}).weights({1, 1, 1, 1}),
                     "more than 6 axes");
 }

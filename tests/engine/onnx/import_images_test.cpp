@@ -90,7 +90,7 @@ TEST(OnnxOps, TransposesConvolutionsToTheSizeAskedFor) {
   expect_gives(padded(0, 4), {1, 1, 1, 1}, {1});
   expect_gives(padded(4, 0), {1, 1, 1, 1}, {6});
   for (const auto& [before, behind] : {std::pair<int64_t, int64_t>{0, 5}, {0, 7}, {1, 7}, {5, 0}, {9, 0}})
-    expect_op_refused(padded(before, behind), "leave nothing of 5 pixels");
+    expect_op_refused(padded(before, behind), "remove all 5 pixels");
   expect_op_refused(padded(3, 3), "with an output larger than the padding");
   const auto same = [&](const char* word) { return transposed().with_text("auto_pad", word); };
   expect_gives(same("SAME_UPPER"), {1, 1, 1, 4}, {1, 2, 5, 4});
@@ -100,7 +100,8 @@ TEST(OnnxOps, TransposesConvolutionsToTheSizeAskedFor) {
   expect_gives(OneNode("ConvTranspose").input({1, 1, 2}).weights({1, 1, 3}).with_ints("strides", {2}),
                {1, 1, 5}, {1, 2, 5, 4, 6});
   expect_gives(transposed().with_ints("output_shape", {1, 6}), {1, 1, 1, 6}, {1, 2, 5, 4, 6, 0});
-  expect_op_refused(transposed().with_ints("output_shape", {1, 7}), "of 2 pixels it makes 6 at most, not 7");
+  expect_op_refused(transposed().with_ints("output_shape", {1, 7}),
+                    "it can turn 2 pixels into at most 6, not 7");
   expect_op_refused(transposed().with_ints("output_shape", {1, 0}), "not 0");
   expect_op_refused(transposed().with_ints("output_shape", {6}), "two sizes in output_shape");
   expect_op_refused(transposed().weights({2}), "expected a bias [1], got [2]");
@@ -121,9 +122,9 @@ TEST(OnnxOps, ResizesByScalesAndSizes) {
   expect_gives(less(), {1, 1, 1, 2}, {2.6666665, 4.3333331});
   const char* const coordinates = "coordinate_transformation_mode";
   expect_op_refused(less().with_text(coordinates, "align_corners"),
-                    "its scale 0.6 makes no whole pixels of 2");
+                    "its scale 0.6 of 2 pixels is not a whole number");
   expect_op_refused(by_scales({1, 1, 1, 4}, 1, 0.4f).with_text(coordinates, "pytorch_half_pixel"),
-                    "its scale 0.4 makes no whole pixels of 4, where pytorch_half_pixel");
+                    "its scale 0.4 of 4 pixels is not a whole number, and pytorch_half_pixel");
   const auto by_sizes = [](const Shape& shape, int64_t height, int64_t width, int64_t opset = 17) {
     return OneNode("Resize", opset).input(shape).left_out().left_out().known({1, 1, height, width});
   };

@@ -26,7 +26,7 @@ TEST(OnnxOps, PadsByEveryMode) {
   expect_gives(padded("constant", 1, -2), {1, 2}, {0, 1});
   expect_gives(OneNode("Pad", 18).input({1, 3}).known({2, 0}).left_out().known({-1}), {1, 5},
                {0, 0, 1, 2, 3});
-  expect_op_refused(padded("reflect", 3, 0), "reflects fewer elements than the axis has");
+  expect_op_refused(padded("reflect", 3, 0), "pads each side by less than the axis's size");
   expect_op_refused(padded("wrap", 0, 4), "wraps around an axis only once");
   expect_op_refused(padded("mirror", 1, 1), "its mode is 'mirror'");
 }
@@ -95,7 +95,7 @@ TEST(OnnxOps, ScattersKnownPlaces) {
   expect_gives(scattered({2, 2}).known_of({2, 2}, {0, 1, 1, 0}).weights({2}, {7, 8}), {2, 2}, {1, 7, 8, 4});
   expect_op_refused(scattered({2}).known_of({1, 1}, {2}).weights({1}), "index 2 is outside axis 0 of [2]");
   expect_op_refused(scattered({2}).known_of({1, 2}, {0, 0}).weights({1}), "its indices don't fit [2]");
-  expect_op_refused(scattered({2}).known_of({1, 1}, {0}).weights({2}), "expected 1 x 1 numbers to put there");
+  expect_op_refused(scattered({2}).known_of({1, 1}, {0}).weights({2}), "expected 1 x 1 new values");
   expect_op_refused(scattered({2}).known_of({1, 1}, {0}).weights({1}).with_text("reduction", "add"),
                     "its reduction is 'add'");
 }
@@ -320,10 +320,10 @@ TEST(OnnxOps, MovesAndChoosesElements) {
     return OneNode("Split").input({1, 5}).known(sizes).with("axis", 1).second_output();
   };
   expect_tensor(split({1, 4}).run()[1], {1, 4}, {2, 3, 4, 5});
-  expect_op_refused(split({2, 2}), "its parts are 4 of 5 places of axis 1");
+  expect_op_refused(split({2, 2}), "its parts cover 4 of 5 elements of axis 1");
   expect_op_refused(split({2, 4}), "its parts are larger than its input");
   expect_op_refused(OneNode("Identity").known({1, 2, 3}).then("Split").known({1, 1}).second_output(),
-                    "its parts are 2 of 3 places of axis 0");
+                    "its parts cover 2 of 3 elements of axis 0");
 }
 
 TEST(OnnxOps, ReshapesToAsManyElements) {
@@ -331,8 +331,8 @@ TEST(OnnxOps, ReshapesToAsManyElements) {
     return OneNode("Reshape").input({2, 3}).known(sizes);
   };
   expect_gives(reshaped({0, 1, -1}), {2, 1, 3}, {1, 2, 3, 4, 5, 6});
-  expect_op_refused(reshaped({0, 7}), "its sizes are not those of [2,3]");
-  expect_op_refused(reshaped({4, -1}), "its sizes don't divide [2,3]");
+  expect_op_refused(reshaped({0, 7}), "its sizes have 14 elements, but its input is [2,3]");
+  expect_op_refused(reshaped({4, -1}), "its sizes don't divide the elements of [2,3]");
   const auto of_image = [](const std::vector<int64_t>& sizes) {
     return OneNode("MaxPool")
         .input({2, 3, 2, 2})
@@ -341,8 +341,9 @@ TEST(OnnxOps, ReshapesToAsManyElements) {
         .known(sizes);
   };
   expect_gives(of_image({0, 3}), {2, 3}, {4, 8, 12, 16, 20, 24});
-  expect_op_refused(of_image({0, 7}), "its sizes are not those of [2,3,1,1]");
-  expect_op_refused(OneNode("Reshape").known({1, 2, 3}).known({2, 2}), "its sizes are not those of [3]");
+  expect_op_refused(of_image({0, 7}), "its sizes have 14 elements, but its input is [2,3,1,1]");
+  expect_op_refused(OneNode("Reshape").known({1, 2, 3}).known({2, 2}),
+                    "its sizes have 4 elements, but its input is [3]");
 }
 
 TEST(OnnxOps, OfAnOpsetThatIsNotKnownAreRefused) {

@@ -89,7 +89,7 @@ TEST(OnnxFile, RefusesDamagedFiles) {
   model.initializers = {{"w", ElementType::kFloat, {0, 1 << 20}, ""}};
   EXPECT_TRUE(parse_model(serialize(model), "").ok());
   model.initializers = {{"w", ElementType::kFloat, {3}, "abc"}};
-  EXPECT_NE(parse_model(serialize(model), "").status().message().find("3 bytes, but its sizes say 12"),
+  EXPECT_NE(parse_model(serialize(model), "").status().message().find("3 bytes, but its shape needs 12"),
             std::string::npos);
   model.initializers = {{"w", static_cast<ElementType>(8), {1}, "a"}};
   EXPECT_EQ(parse_model(serialize(model), "").status().code(), ErrorCode::kUnsupported);
@@ -295,7 +295,7 @@ TEST(OnnxImport, NamesWhatItDoesNotKnow) {
   expect_refused(model, ErrorCode::kCorrupt, "has 0 inputs");
   model = one_node("Relu");
   model.outputs[0].name = "q";
-  expect_refused(model, ErrorCode::kCorrupt, "no node makes the output 'q'");
+  expect_refused(model, ErrorCode::kCorrupt, "no node computes the output 'q'");
   model = one_node("Relu");
   model.inputs[0].dims[1] = {-1, "W"};
   expect_refused(model, ErrorCode::kUnsupported, "axis 1 of input 'x' has no size ('W')");
@@ -370,9 +370,9 @@ TEST(OnnxImport, RefusesTensorsWithoutTheirElements) {
     SCOPED_TRACE(op);
     expect_refused(constant(op, {}), ErrorCode::kUnsupported, "tensor 'y' has elements of type undefined");
     expect_refused(constant(op, {"", ElementType::kFloat, {}, ""}), ErrorCode::kCorrupt,
-                   "tensor 'y' has 0 bytes, but its sizes say 4");
+                   "tensor 'y' has 0 bytes, but its shape needs 4");
     expect_refused(constant(op, {"", ElementType::kInt64, {1}, "abc"}), ErrorCode::kCorrupt,
-                   "tensor 'y' has 3 bytes, but its sizes say 8");
+                   "tensor 'y' has 3 bytes, but its shape needs 8");
   }
   Model model = one_node("Relu");
   model.initializers = {{"w", ElementType::kFloat, {int64_t{1} << 33, int64_t{1} << 33}, "abcd"}};

@@ -54,7 +54,7 @@ TEST(BenchRun, AModelOfAFixedBatchIsMeasuredAtThatBatchAlone) {
 
 TEST(ImageGraph, ABatchThatCannotVaryIsNamedWithTheWayOut) {
   const std::string error = error_of([] { engine::image_graph(of_four_images()); });
-  EXPECT_NE(error.find("images in batches of 4 only; export it with a variable batch size"),
+  EXPECT_NE(error.find("images in batches of exactly 4; export it with a variable batch size"),
             std::string::npos)
       << error;
   EXPECT_NE(error.find("dynamic_axes={'x': {0: 'N'}}"), std::string::npos) << error;
