@@ -349,7 +349,7 @@ std::string describe_metrics() {
 }
 
 std::string describe_losses() {
-  std::string text = "Losses by task, and the options that each takes.\n";
+  std::string text = "Losses by task, and the options of each.\n";
   for (const run::TaskRecord* task : run::TaskRegistry::builtin().records()) {
     text += concat("\n--task ", task->name, "\n");
     for (const run::LossRecord* loss : run::LossRegistry::builtin().records())

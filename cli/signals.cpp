@@ -72,7 +72,8 @@ static void request_stop(int signal) {
   if (is_second) return end_by(signal);
   stop_requested.store(true);
   if (!speaks || signal == SIGUSR1) return;  // the sender of USR1 has reported it
-  constexpr std::string_view kText = "\nstopping as soon as everything is saved; once more to stop at once\n";
+  constexpr std::string_view kText =
+      "\nstopping as soon as everything is saved; repeat the signal to stop at once\n";
   const int interrupted = errno;  // belongs to the interrupted code
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText.data(), kText.size());
   errno = interrupted;

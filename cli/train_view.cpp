@@ -93,12 +93,11 @@ static std::string memory_table(const run::MemoryPlan& plan) {
 void TrainView::on_start(const run::StartReport& report) {
   std::string line = concat(
       counted(report.train_samples + report.left_out, "training sample"),
-      report.left_out > 0
-          ? concat(" (each epoch leaves out ",
-                   report.left_out == 1 ? "another one, which doesn't"
-                                        : human_count(report.left_out) + " different ones, which don't",
-                   " fill a batch)")
-          : "",
+      report.left_out > 0 ? concat(" (each epoch leaves out ", human_count(report.left_out),
+                                   report.left_out == 1 ? ", a different one each time, which doesn't"
+                                                        : ", different ones each time, which don't",
+                                   " fill a batch)")
+                          : "",
       ", ",
       report.val_samples > 0 ? counted(report.val_samples, "validation sample") : "no validation samples",
       ", ", counted(report.parameters, "parameter"), ", ", counted(report.total_steps, "step"), ", ",

@@ -138,11 +138,10 @@ std::function<Status()> setup_compile(Flags& flags) {
   flags.add_option(
       "--classes", options->model.classes,
       "Class names for a safetensors file or an ONNX file: a text file with one per line, or a dataset");
-  flags.add_option(
-      "--val-augment", options->model.val_augment,
-      "How images are prepared; default: as the checkpoint says. A third-party ONNX file doesn't "
-      "record it: without this option, only dlpipe run accepts the compiled model; with it, also predict and "
-      "eval");
+  flags.add_option("--val-augment", options->model.val_augment,
+                   "How images are prepared; default: as recorded in the checkpoint. A third-party ONNX file "
+                   "doesn't record it: without this option, only dlpipe run accepts the compiled model; with "
+                   "it, also predict and eval");
   flags.add_option("--input-shape", options->model.input_shapes,
                    "Sizes that an ONNX file leaves open, for each such input: "
                    "NAME=N,3,224,224, where N is a batch of any size");

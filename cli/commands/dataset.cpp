@@ -336,7 +336,7 @@ void print_problems(const std::string& directory, const data::ProblemReport& rep
   if (report.alike_by_nature > 0)
     text += concat(counted(report.alike_by_nature, "image looks", "images look"),
                    " like more than 100 others, as digits and scans do, so near copies can't be "
-                   "told from other images\n");
+                   "distinguished from other images\n");
   print_answer(concat(printable(directory), ": ", counted(report.samples, "sample"), ", ",
                       text.empty() ? "no problems found\n" : "problems:\n", text));
 }
@@ -604,8 +604,8 @@ std::string text_of(const data::ExportReport& report) {
       concat(report.directory, ": ", counted(report.files, "file"), ", ", human_bytes(report.bytes));
   if (report.rewritten > 0) {
     text += concat("; ", human_count(report.rewritten),
-                   " of them with the source's pixels in other bytes, because their JPEGs were not a single "
-                   "baseline scan");
+                   " of them with the source's pixels but different bytes, because their JPEGs were not a "
+                   "single baseline scan");
   }
   return text;
 }

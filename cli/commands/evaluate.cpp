@@ -45,13 +45,15 @@ void add_model_flags(Flags& flags, run::ModelOptions& model) {
   flags
       .add_option(
           "--val-augment", model.val_augment,
-          "How images are prepared. Default: as the checkpoint says; for torchvision's weights "
+          "How images are prepared. Default: as recorded in the checkpoint; for torchvision's weights "
           "\"resize(256) center_crop(224)\". If the chain has no normalize, that of the weights is added")
       .type_name("CHAIN");
-  flags.add_option("--tta", model.tta, "Average over views of an image; default: as the checkpoint says")
+  flags
+      .add_option("--tta", model.tta,
+                  "Average over views of an image; default: as recorded in the checkpoint")
       .completes(names_of(run::kViewNames))
       .type_name("VIEWS");
-  flags.add_option("--dtype", model.dtype, "f32, bf16, f16 (on GPUs); default: as the checkpoint says")
+  flags.add_option("--dtype", model.dtype, "f32, bf16, f16 (on GPUs); default: as recorded in the checkpoint")
       .type_name("DTYPE");
 }
 

@@ -243,7 +243,7 @@ std::string weights_text(const run::WeightsSource& source) {
   text += concat("model       ", facts.model,
                  !source.state      ? ", by names and shapes"
                  : source.step >= 0 ? concat(", step ", source.step)
-                                    : ", as the file says");
+                                    : ", as recorded in the file");
   if (source.state) {
     text += state_text(*source.state);
   } else {
@@ -480,8 +480,9 @@ Status print_profile(const InfoOptions& options) {
       " into or out of blocks of channels and ",
       counted(copies.of_views, "copy of a view", "copies of views"), ", ",
       human_bytes(static_cast<uint64_t>(copies.bytes)),
-      stays_in_caches ? "; nodes above 100 % of the roofline, which is for memory, had their values in caches"
-                      : "")));
+      stays_in_caches
+          ? "; nodes above 100 % of the roofline, which assumes main memory, had their values in caches"
+          : "")));
   return {};
 }
 

@@ -176,7 +176,7 @@ std::string beginning_text(const run::RunDifference& difference, const DiffOptio
                 difference.weights_step >= 0
                     ? concat("the weights are equal after step ", human_count(difference.weights_step),
                              ", the last step at which both runs recorded them")
-                    : "the weights can't be compared, because the runs recorded them at no common step");
+                    : "the weights can't be compared, because the runs did not record them at the same step");
 }
 
 /// Whether the field differs because one run is longer.
@@ -187,7 +187,7 @@ bool is_of_length(const run::ReceiptDifference& difference) {
 
 std::string kernels_text(const run::RunDifference& difference, const DiffOptions& options) {
   if (!difference.by_rules[0] && !difference.by_rules[1])
-    return "each run measured other kernels as the fastest";
+    return "the runs measured different kernels as the fastest";
   const auto& [rules, measured] = difference.by_rules[0] ? std::tie(options.first, options.second)
                                                          : std::tie(options.second, options.first);
   return concat(rules, " chose its kernels by rules, ", measured, " by measuring");

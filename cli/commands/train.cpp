@@ -182,9 +182,7 @@ std::string result_lines(const run::TrainOutcome& outcome, const run::TrainConfi
   }
   if (outcome.samples > 0 && !config.record.contains("val-id"))
     text +=
-        "not validated: how well the model does on data that it was not trained on is unknown; give some "
-        "with "
-        "--val\n";
+        "not validated: the quality of the model on new data is unknown; give a validation set with --val\n";
   if (outcome.skipped_steps > 0)
     text += concat(counted(outcome.skipped_steps, "step was", "steps were"), " skipped: not finite\n");
   if (outcome.loss_scale > 0) {
@@ -222,10 +220,11 @@ Status judge_overfit(const run::TrainOutcome& outcome, const run::TrainConfig& c
                     : concat("one batch, ", counted(outcome.steps, "step"), ": loss ",
                              fixed(outcome.first_loss, 4), " -> ", fixed(outcome.loss, 4)));
   if (run::is_learnt(outcome)) return {};
-  return {ErrorCode::kUnsupported,
-          concat("[train] the batch was not learned by heart: its loss fell to ",
-                 fixed(100 * outcome.loss / outcome.first_loss, 0),
-                 " % of its start; try more steps, another --lr, or look at labels and model")};
+  return {
+      ErrorCode::kUnsupported,
+      concat("[train] the model did not memorise the batch: its loss ended at ",
+             fixed(100 * outcome.loss / outcome.first_loss, 0),
+             " % of its initial value; try more steps or another --lr, or check the labels and the model")};
 }
 
 Status train_on(const TrainOptions& options, engine::Collective* ranks) {
@@ -344,7 +343,8 @@ Json finished_folds(const std::string& out, const Json& made_of) {
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored)) {
     if (std::filesystem::is_directory(out, ignored) && !std::filesystem::is_empty(out, ignored))
-      refuse("crossval", "--out ", printable(out), " holds something else; give another --out");
+      refuse("crossval", "--out ", printable(out), " is not empty and has no ", kCrossvalFile,
+             "; give another --out");
     return Json::array();
   }
   const Json json = value_or_throw(formats::read_json(file));

@@ -110,7 +110,8 @@ TEST(StopSignal, TheSecondOneEndsAtOnce) {
       {.err = dir / "err"});
   ASSERT_TRUE(pipe.wait_for_bytes(program));  // it is stuck, as nobody reads on
   program.send(SIGINT);
-  while (file_text(dir / "err").find("once more to stop at once") == std::string::npos && !program.ended())
+  while (file_text(dir / "err").find("repeat the signal to stop at once") == std::string::npos &&
+         !program.ended())
     wait_a_little();
   EXPECT_FALSE(program.ended());
   program.send(SIGINT);

@@ -124,7 +124,7 @@ TEST_F(Folds, RunsAreValidatedOnTheFoldThatTheyDidNotSee) {
   EXPECT_EQ(foreign.exit_code, 2);
   EXPECT_NE(foreign.err.find("another dataset"), std::string::npos) << foreign.err;
   std::filesystem::remove(folder_ / "cv/crossval.json");
-  EXPECT_NE(run_dlpipe(words).err.find("holds something else"), std::string::npos);
+  EXPECT_NE(run_dlpipe(words).err.find("is not empty and has no crossval.json"), std::string::npos);
 }
 
 TEST_F(Folds, AGroupIsInOneFoldAndInOneSplit) {

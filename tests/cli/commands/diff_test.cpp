@@ -77,7 +77,7 @@ TEST(Diff, KernelsOfRulesAreNotSaidToBeMeasured) {
   EXPECT_NE(outcome.out.find(rules + " chose its kernels by rules, " + measured + " by measuring"),
             std::string::npos)
       << outcome.out;
-  EXPECT_EQ(outcome.out.find("each run measured"), std::string::npos) << outcome.out;
+  EXPECT_EQ(outcome.out.find("the runs measured"), std::string::npos) << outcome.out;
 }
 
 // Each grain's batches have a hash of their own: that those differ says nothing of the batches.

@@ -33,7 +33,7 @@ TEST(ExportWeights, TheFileSaysWhichModelAndClassesItIsOf) {
   EXPECT_EQ(exported.exit_code, 0) << exported.err;
   EXPECT_EQ(exported.out, own.out);
   const Outcome info = run_dlpipe({"info", file});
-  EXPECT_NE(info.out.find("lenet, as the file says"), std::string::npos) << info.out;
+  EXPECT_NE(info.out.find("lenet, as recorded in the file"), std::string::npos) << info.out;
   EXPECT_NE(info.out.find("'ring'"), std::string::npos) << info.out;
   EXPECT_NE(run_dlpipe({"info", file, "--json"}).out.find("\"kind\":\"safetensors\""), std::string::npos);
   const Outcome other = run_dlpipe({"predict", "--ckpt", file, "--model", "mlp", image});

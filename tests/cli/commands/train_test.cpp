@@ -527,7 +527,7 @@ TEST(Train, OverfitBatchIsASmokeTest) {
   const Outcome bad = run_dlpipe({"train", "--data", trained_run().data.train, "--model", "lenet", "--batch",
                                   "16", "--lr", "0", "--overfit-batch", "3"});
   EXPECT_EQ(bad.exit_code, 1);
-  EXPECT_NE(bad.err.find("not learned by heart"), std::string::npos) << bad.err;
+  EXPECT_NE(bad.err.find("did not memorise the batch"), std::string::npos) << bad.err;
 }
 
 // lenet takes one size of images alone, and resnet18 any.
