@@ -164,7 +164,7 @@ class CapturedModel {
   }
 
   run::BoxRows box_rows(const Images& images) const {
-    if (!images_.boxes) refuse("capture", "the model finds no boxes");
+    if (!images_.boxes) refuse("capture", "the model is not a detector");
     return {*images_.boxes, static_cast<int64_t>(images.shape(2)), static_cast<int64_t>(images.shape(3)),
             images_.classes};
   }

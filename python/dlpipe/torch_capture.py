@@ -94,7 +94,7 @@ def _merged(first: Any, second: Any, node_of: Callable[[Any, Any], Any]) -> Any:
     if isinstance(first, int) and not isinstance(first, bool) and first != second:
         times = first // _BATCHES[0]
         if times * _BATCHES[0] != first or times * _BATCHES[1] != second:
-            raise refuse(f"a size is {first} for a batch of {_BATCHES[0]} and {second} for {_BATCHES[1]}, no multiple of it")
+            raise refuse(f"a size is {first} for a batch of {_BATCHES[0]} and {second} for {_BATCHES[1]}; it must be fixed or a multiple of the batch")
         return Batch(times)
     if first != second and not (isinstance(first, float) and first != first):
         raise refuse(f"an argument is {first!r} for a batch of {_BATCHES[0]} and {second!r} for {_BATCHES[1]}")
@@ -117,7 +117,7 @@ def _row(pair: Pair) -> torch.Tensor:
         if isinstance(size, Batch):
             row = row.narrow(axis, 0, 1)
     if not torch.equal(row.expand_as(pair.first), pair.first) or not torch.equal(row.expand_as(pair.second), pair.second):
-        raise refuse("numbers that are others for each sample of a batch")
+        raise refuse("it uses numbers that differ between the samples of a batch")
     return row.contiguous()
 
 
@@ -181,7 +181,7 @@ class Graph:
             return self.emit("Expand", _row(value), self.ints(value.sizes))
         if isinstance(value, Batch):
             raise refuse("it computes with the number of images in the batch")
-        raise refuse("it reads a mask of chance in a way that dlpipe has no equal for")
+        raise refuse("it uses a random mask in a way that dlpipe doesn't support")
 
     def _literal(self, key: Any, make: Callable[[], torch.Tensor]) -> str:
         if key not in self._literals:
@@ -231,7 +231,7 @@ class _Translation:
         self.lists = [list(program.graph_module.graph.nodes) for program in programs]
         first, second = ([str(node.target) for node in nodes] for nodes in self.lists)
         if first != second:
-            raise refuse(f"the model calls other ops for a batch of {_BATCHES[1]} than for one of {_BATCHES[0]}")
+            raise refuse(f"the model calls different ops for batches of {_BATCHES[0]} and {_BATCHES[1]}")
         self.values: dict[torch.fx.Node, Any] = {}
         self.orders = {one: i for i, one in enumerate(self.lists[0])}
         self.last_use = {node: max((self._order(user) for user in node.users), default=-1) for node in self.lists[0]}
@@ -259,7 +259,7 @@ class _Translation:
             raise MisuseError("[capture] the model has no input")
         if self.refused:
             listed = "; ".join(f"{self.refused_at[op]}: {', '.join(reasons[:3])}" for op, reasons in self.refused.items())
-            raise refuse(f"dlpipe has no equal for {listed}")
+            raise refuse(f"dlpipe can't capture {listed}")
         return graph
 
     def output(self, graph: Graph) -> str:
@@ -270,7 +270,7 @@ class _Translation:
             raise refuse("the model returns no tensor; capture one that returns logits [N,classes]")
         if len(signature.user_outputs) > 1:
             logging.getLogger("dlpipe").warning(
-                "[capture] the model returns %d outputs in training; the first is captured, the others are left out",
+                "[capture] the model returns %d outputs in training; the first is captured, the others are ignored",
                 len(signature.user_outputs))  # fmt: skip
         return graph.name(self.values[first])
 
@@ -289,7 +289,7 @@ class _Translation:
             self.values[first] = self.programs[0].constants[constants[first.name]]
         elif isinstance(first.meta.get("val"), torch.Tensor):
             if graph is not None:
-                raise MisuseError("[capture] the model has more than one input; give one that takes images alone")
+                raise MisuseError("[capture] the model has more than one input; give one whose only input is images")
             graph = Graph(_sizes(first.meta["val"], second.meta["val"]))
             self.values[first] = graph.input
         return graph
@@ -307,7 +307,7 @@ class _Translation:
             kwargs = {key: _merged(value, second.kwargs[key], self._value) for key, value in first.kwargs.items()}
             if target is operator.getitem:
                 if args[1] >= len(args[0]) and first.users:  # of a max over an axis, or a max pool
-                    raise refuse("it reads the indices of largest values")
+                    raise refuse("it reads the indices of a max, a min or a max pool")
                 self.values[first] = args[0][args[1]] if args[1] < len(args[0]) else None
                 return
             packet = name.split(".")[0]
@@ -333,7 +333,7 @@ class _Translation:
                 raise refuse(f"it changes '{args[0].name}' in place")
             translate = self.ops.OPS.get(packet) or self.ops.OPS.get(packet.rstrip("_") if is_in_place else packet)
             if translate is None:
-                raise refuse("no such op")
+                raise refuse("dlpipe has no such op")
             result = translate(graph, *args, **kwargs)
             self._note(graph, packet, args, result)
             if is_in_place:
@@ -342,7 +342,7 @@ class _Translation:
         except Error as error:
             self._refuse(name, first, error, graph)
         except TypeError:  # arguments that the translation doesn't have
-            self._refuse(name, first, refuse("with these arguments"), graph)
+            self._refuse(name, first, refuse("dlpipe's op doesn't have these arguments"), graph)
 
     def _is_learned(self, node: Any) -> bool:
         """Whether the value depends on a parameter that is trained."""
@@ -395,7 +395,7 @@ class _Translation:
                 self.values[other] = new
             elif (isinstance(value, Ref) and isinstance(old, Ref) and self._root(graph, value) == root
                   and self.last_use.get(other, -1) > self._order(node)):  # fmt: skip
-                raise refuse("it changes a view in place, and what it looks at is read afterwards")
+                raise refuse("it changes a view in place, and the tensor of that view is read afterwards")
 
     def _is_read_later(self, graph: Graph, value: str, node: Any) -> bool:
         return any(isinstance(one, Ref) and one == value and self.last_use.get(other, -1) > self._order(node)
@@ -405,7 +405,7 @@ class _Translation:
         """After an in-place change of a slice: replaces its base by the base's other parts, joined with the new slice."""
         (axis, begin, end), base = graph.parts[old], Ref(graph.base[old])
         if self._is_read_later(graph, old, node):
-            raise refuse("it changes a slice in place that is read afterwards")
+            raise refuse("it changes a slice in place, and that slice is read afterwards")
         shape = graph.shapes[base]
 
         def part(first: int, last: int) -> Any:
@@ -470,7 +470,7 @@ class _Translation:
         """The result of a block that turns autocast off, which has no effect here: floats have one precision."""
         name = str(first.target).rsplit(".", 1)[-1]
         if name != "wrap_with_autocast" or args[2]:  # device, dtype, enabled
-            raise refuse("a block under no_grad or autocast" if name.startswith("wrap_with") else "no such op")
+            raise refuse("a block under no_grad or autocast" if name.startswith("wrap_with") else "dlpipe has no such op")
         place = next(i for i, one in enumerate(first.args) if isinstance(one, torch.fx.Node) and one.op == "get_attr")
         graphs = [getattr(program.graph_module, node.args[place].target).graph
                   for program, node in zip(self.programs, (first, second))]  # fmt: skip
@@ -574,7 +574,7 @@ def _images(example: torch.Tensor | Sequence[int]) -> torch.Tensor:
             advice = f"({', '.join(map(str, sizes[-3:]))})" if len(sizes) == 4 else "such as (3, 224, 224)"
             raise MisuseError(f"[capture] example is {tuple(sizes)}; give the sizes C,H,W of one image, {advice}")
         if sizes[1] * sizes[2] > _MOST_PIXELS:
-            raise MisuseError(f"[capture] example is {tuple(sizes)}, C,H,W of an image of more than {_MOST_PIXELS:,} pixels; give the sizes that "
+            raise MisuseError(f"[capture] example is {tuple(sizes)}, which as C,H,W has more than {_MOST_PIXELS:,} pixels; give the sizes that "
                               "the model is trained on, such as (3, 224, 224)")  # fmt: skip
         try:
             return torch.rand(1, *sizes, generator=torch.Generator().manual_seed(0))
@@ -599,7 +599,7 @@ def write(model: torch.nn.Module, example: torch.Tensor | Sequence[int], path: b
         raise MisuseError("[capture] the model is on a device; call model.cpu() first")
     for place, module in model.named_modules():
         if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.momentum is None and module.track_running_stats:
-            raise refuse(f"the batch norm '{place}' has momentum=None, which averages over all steps; dlpipe's have a momentum, such as 0.1")
+            raise refuse(f"the batch norm '{place}' has momentum=None, which averages over all steps; dlpipe needs a number, such as 0.1")
     modes = [(module, module.training) for module in model.modules()]
     detector = model if torch_detection.is_detector(model) else None
     kind, metadata = type(model).__name__, {}
@@ -613,8 +613,8 @@ def write(model: torch.nn.Module, example: torch.Tensor | Sequence[int], path: b
             try:
                 expected = model(example[:1])
             except Exception as error:  # of any kind: the model's own code
-                raise MisuseError(f"[capture] the model raises for images {list(example[:1].shape)}: {said(error)}; give an example, or the "
-                                  "sizes of an image, that it takes, and a model with images as its only input") from error  # fmt: skip
+                raise MisuseError(f"[capture] the model raised an error for images {list(example[:1].shape)}: {said(error)}; give an "
+                                  "example or image sizes that it accepts, and a model whose only input is images") from error  # fmt: skip
         model.train()
         data, parameters, buffers, aliases = onnx_model(model, example)
     finally:
@@ -641,5 +641,5 @@ def _compare(path: bytes, example: torch.Tensor, expected: torch.Tensor) -> None
     difference = (got - expected).abs().max().item() if got.shape == expected.shape else float("inf")
     if not difference <= 1e-3 * largest:
         os.remove(path)
-        raise refuse(f"in eval mode the captured model answers otherwise than PyTorch, by {difference:.3g} of {largest:.3g}; "
-                     "it may do other things in eval mode than dropout and batch norms do")  # fmt: skip
+        raise refuse(f"in eval mode the captured model's output differs from PyTorch's by {difference:.3g} (largest value: {largest:.3g}); "
+                     "eval mode may change more in this model than dropout and batch norms")  # fmt: skip

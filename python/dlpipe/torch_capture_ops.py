@@ -70,12 +70,12 @@ def _binary(name: str) -> Op:
 
 def _dropped(g: Graph, x: Any, drawn: Drawn) -> Ref:
     if not drawn.is_scaled:
-        raise refuse("stochastic depth that doesn't divide by the probability to keep")
+        raise refuse("stochastic depth that doesn't divide by the keep probability")
     if drawn.keep >= 1:
         return x
     sizes = [0 if isinstance(size, Batch) else size for size in drawn.sizes]
     if any(isinstance(size, Batch) and (i > 0 or size.times != 1) for i, size in enumerate(drawn.sizes)):
-        raise refuse("stochastic depth whose mask has the batch elsewhere than in front")
+        raise refuse("stochastic depth whose mask doesn't have the batch as its first axis only")
     return g.emit("DropPath", x, domain="dlpipe", ratio=1.0 - drawn.keep, sizes=sizes)
 
 
@@ -92,7 +92,7 @@ def _pow(g: Graph, x: Any, exponent: Any) -> Any:
     if not isinstance(exponent, (int, float)):
         raise refuse("a power whose exponent is a tensor")
     if isinstance(x, (int, float)):
-        raise refuse("a power of a number")
+        raise refuse("a power whose base is a number")
     return x if exponent == 1 else g.emit("Pow", x, float(exponent))
 
 
@@ -165,7 +165,7 @@ def _turned(g: Graph, x: Any) -> Ref:
 def _attention(g: Graph, q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_p: float = 0, is_causal: bool = False,
                scale: float | None = None, enable_gqa: bool = False) -> Ref:  # fmt: skip
     if enable_gqa:
-        raise refuse("attention with fewer heads of keys than of queries")
+        raise refuse("attention with fewer key heads than query heads")
     width, rows, columns = g.shape(q)[-1], g.shape(q)[-2], g.shape(k)[-2]
     factor = 1 / math.sqrt(width) if scale is None else float(scale)
     scores = g.emit("MatMul", q if factor == 1 else g.emit("Mul", q, factor), _turned(g, k))
@@ -224,7 +224,7 @@ def _max_pool(g: Graph, x: Any, kernel_size: Any, stride: Any = (), padding: Any
 def _avg_pool(g: Graph, x: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
               divisor_override: int | None = None) -> Ref:  # fmt: skip
     if divisor_override is not None:
-        raise refuse("an average pool with a divisor of its own")
+        raise refuse("an average pool with divisor_override")
     kernel = _pair(kernel_size)
     return g.emit("AveragePool", x, kernel_shape=kernel, strides=_pair(stride or kernel), pads=_pair(padding) * 2, ceil_mode=int(ceil_mode),
                   count_include_pad=int(count_include_pad))  # fmt: skip
@@ -449,7 +449,7 @@ def _channel_dropout(g: Graph, x: Any, p: float, train: bool) -> Any:
 
 def _bernoulli_in_place(g: Graph, x: Any, p: Any = 0.5, generator: Any = None) -> Drawn:
     if not isinstance(p, float) or isinstance(x, Ref):
-        raise refuse("numbers drawn with a probability that is a tensor")
+        raise refuse("random numbers whose probability is a tensor")
     return Drawn(tuple(g.shape(x)), p, False)
 
 
@@ -457,7 +457,7 @@ def _bernoulli(g: Graph, x: Any, p: Any = None, generator: Any = None) -> Drawn:
     """A draw with probabilities, which must all be the same number."""
     first = x.first if isinstance(x, Pair) else x
     if p is not None or not isinstance(first, torch.Tensor) or not bool((first == first.flatten()[0]).all()):
-        raise refuse("numbers drawn with probabilities that differ")
+        raise refuse("random numbers with different probabilities")
     return Drawn(tuple(g.shape(x)), float(first.flatten()[0]), False)
 
 
@@ -539,7 +539,7 @@ def _repeat(g: Graph, x: Any, repeats: Sequence[Any]) -> Any:
 
 def _repeat_interleave(g: Graph, x: Any, repeats: Any, dim: int | None = None, **kwargs: Any) -> Ref:
     if not isinstance(repeats, int) or dim is None:
-        raise refuse("repeat_interleave by a tensor, or of all axes")
+        raise refuse("repeat_interleave with a tensor of repeats, or without dim")
     shape, axis = g.shape(x), _axis(g, x, dim)
     wide = g.reshape(x, shape[: axis + 1] + [1] + shape[axis + 1 :])
     wide = g.emit("Expand", wide, g.ints(shape[: axis + 1] + [repeats] + shape[axis + 1 :]))
@@ -571,7 +571,7 @@ def _split(g: Graph, x: Any, *args: Any, **kwargs: Any) -> list[Ref]:
 def _unbind(g: Graph, x: Any, dim: int = 0) -> list[Ref]:
     axis = _axis(g, x, dim)
     if isinstance(g.shape(x)[axis], Batch):
-        raise refuse("it takes the batch apart")
+        raise refuse("it splits the batch into samples")
     return [_select(g, x, axis, i) for i in range(len(g.sizes))]
 
 
@@ -610,7 +610,7 @@ def _flip(g: Graph, x: Any, dims: Sequence[int]) -> Ref:
 def _roll(g: Graph, x: Any, shifts: Any, dims: Any = ()) -> Any:
     shifts, axes = _pair(shifts, 1), ([dims] if isinstance(dims, int) else list(dims))
     if not axes:
-        raise refuse("a roll of all axes as one")
+        raise refuse("a roll without dims")
     for shift, axis in zip(shifts, _axes(g, x, axes)):
         size = g.sizes[axis]
         if isinstance(size, Batch):
@@ -628,7 +628,7 @@ def _known_index(index: Any) -> torch.Tensor:
     if isinstance(index, Named) and not index.is_parameter:
         index = index.tensor
     if not isinstance(index, torch.Tensor):
-        raise refuse("it looks up places that depend on the input")
+        raise refuse("its indices depend on the input")
     return index
 
 
@@ -640,11 +640,11 @@ def _index(g: Graph, x: Any, indices: Sequence[Any]) -> Ref:
         known = list(known[0].nonzero(as_tuple=True))
         axes = list(range(axes[0], axes[0] + len(known)))
     if axes != list(range(axes[0], axes[0] + len(axes))):
-        raise refuse("it looks up places along axes that aren't neighbours")
+        raise refuse("it indexes axes that aren't adjacent")
     shape, first = g.shape(x), axes[0]
     sizes = [shape[axis] for axis in axes]
     if any(isinstance(size, Batch) for size in sizes):
-        raise refuse("it looks up samples of the batch")
+        raise refuse("it indexes the batch")
     known = list(torch.broadcast_tensors(*known))
     place = torch.zeros_like(known[0])
     for index, size in zip(known, sizes):

@@ -44,16 +44,16 @@ def is_detector(model: torch.nn.Module) -> bool:
         if not isinstance(model, captured):
             continue
         if type(model) is not captured or type(model.head) not in known:
-            raise _refuse(f"{kind} with a {type(model.head).__name__} may have another loss than torchvision's {captured.__name__} with a "
-                          f"{known[0].__name__}; capture the latter")  # fmt: skip
+            raise _refuse(f"{kind} with a {type(model.head).__name__} may have a different loss than torchvision's {captured.__name__} with a "
+                          f"{known[0].__name__}; capture that one")  # fmt: skip
         return True
     bases = [one.__name__ for one in type(model).__mro__ if one.__module__.startswith("torchvision.models.detection")]
     if not bases:
         return False
     if any(name in bases for name in _PROPOSING):
-        raise _refuse(f"{kind} proposes regions of the image and looks at each, which dlpipe has no equal for; of torchvision's detectors "
+        raise _refuse(f"{kind} is a two-stage detector, which dlpipe doesn't support; of torchvision's detectors "
                       f"{_listed(_CAPTURED)} can be captured")  # fmt: skip
-    raise _refuse(f"dlpipe has no equal for the boxes of {kind}; of torchvision's detectors {_listed(_CAPTURED)} can be captured")
+    raise _refuse(f"dlpipe doesn't support the boxes of {kind}; of torchvision's detectors {_listed(_CAPTURED)} can be captured")
 
 
 def _refuse(text: str) -> UnsupportedError:
@@ -118,13 +118,13 @@ def description(detector: Any, rows: Rows, example: torch.Tensor) -> dict[str, s
 def _check_size(detector: Any, height: int, width: int) -> None:
     fixed = detector.transform.fixed_size
     if fixed is not None and (width, height) != tuple(fixed):
-        raise MisuseError(f"[capture] torchvision resizes all images for this model to one size; give it as example, (3, {fixed[1]}, {fixed[0]}), "
-                          f"and not {height}x{width}")  # fmt: skip
+        raise MisuseError(f"[capture] torchvision resizes all images for this model to one size; give example=(3, {fixed[1]}, {fixed[0]}) "
+                          f"instead of {height}x{width}")  # fmt: skip
     divisor = detector.transform.size_divisible
     if height % divisor or width % divisor:
         advice = f"(3, {-(-height // divisor) * divisor}, {-(-width // divisor) * divisor})"
-        raise MisuseError(f"[capture] torchvision pads images of {height}x{width} for this model to multiples of {divisor}; give an example "
-                          f"whose sides are multiples, such as {advice}")  # fmt: skip
+        raise MisuseError(f"[capture] torchvision pads this model's images to multiples of {divisor}, but the example is {height}x{width}; "
+                          f"give multiples, such as {advice}")  # fmt: skip
 
 
 def _anchors(detector: Any, sizes: Sequence[tuple[int, int]], height: int, width: int) -> list[dict[str, Any]]:
@@ -148,27 +148,27 @@ def _default_boxes(generator: Any, sizes: Sequence[tuple[int, int]], height: int
 
 def _check_generator(generator: Any, name: str, levels: int, of: int) -> None:
     if type(generator) is not _named(f"anchor_utils.{name}"):
-        raise _refuse(f"the model's anchors are made by a {type(generator).__name__}, and dlpipe knows those of a {name}")
+        raise _refuse(f"the model's anchors come from a {type(generator).__name__}; dlpipe supports those of {name} only")
     if levels != of:
-        raise _refuse(f"the backbone has {levels} levels of features, and the {name} has anchors for {of}")
+        raise _refuse(f"the backbone has {levels} levels of features, but the {name} has anchors for {of}")
 
 
 def _fcos(detector: Any) -> dict[str, Any]:
     if not detector.box_coder.normalize_by_size or not detector.head.box_coder.normalize_by_size:
-        raise _refuse("the model's sides of boxes are in pixels; dlpipe knows those in sizes of anchors (normalize_by_size)")
+        raise _refuse("the model's box sides are in pixels; dlpipe only supports sides relative to the anchors (normalize_by_size=True)")
     return {"others": 5, "center_sampling_radius": detector.center_sampling_radius}
 
 
 def _retinanet(detector: Any) -> dict[str, Any]:
     loss = detector.head.regression_head._loss_type
     if loss not in ("l1", "giou"):
-        raise _refuse(f"the model's loss of boxes is {loss}; dlpipe has l1, as retinanet_resnet50_fpn, and giou, as retinanet_resnet50_fpn_v2")
+        raise _refuse(f"the model's box loss is {loss}; dlpipe supports l1 (retinanet_resnet50_fpn) and giou (retinanet_resnet50_fpn_v2)")
     matcher = detector.proposal_matcher
     if type(matcher) is not _named("_utils.Matcher") or not matcher.allow_low_quality_matches:
-        raise _refuse("the model's proposal_matcher isn't a Matcher that allows matches of low quality, which dlpipe knows")
+        raise _refuse("the model's proposal_matcher must be a Matcher with allow_low_quality_matches=True")
     weights = _weights(detector.box_coder, detector.head.regression_head.box_coder)
     if loss == "giou" and weights != [1.0, 1.0, 1.0, 1.0]:
-        raise _refuse("the model's BoxCoder has weights other than 1, which dlpipe knows with the loss l1 alone")
+        raise _refuse("the model's BoxCoder has weights other than 1, which dlpipe supports with the loss l1 only")
     return {"name": "retinanet" if loss == "l1" else "retinanet_giou", "weights": weights, "fg_iou_thresh": matcher.high_threshold,
             "bg_iou_thresh": matcher.low_threshold}  # fmt: skip
 
@@ -177,13 +177,13 @@ def _weights(*coders: Any) -> list[float]:
     first = coders[0]
     known = all(one.weights == first.weights and math.isclose(one.bbox_xform_clip, math.log(1000 / 16)) for one in coders)
     if not known or len(first.weights) != 4:
-        raise _refuse("the model codes boxes with other limits than torchvision's BoxCoder has by default")
+        raise _refuse("the model's BoxCoders must all have the same four weights and torchvision's default bbox_xform_clip")
     return [float(weight) for weight in first.weights]
 
 
 def _ssd(detector: Any) -> dict[str, Any]:
     matcher = detector.proposal_matcher
     if type(matcher) is not _named("_utils.SSDMatcher"):
-        raise _refuse("the model's proposal_matcher isn't an SSDMatcher, which dlpipe knows")
+        raise _refuse("the model's proposal_matcher must be an SSDMatcher")
     return {"others": 5, "weights": _weights(detector.box_coder), "fg_iou_thresh": matcher.high_threshold, "bg_iou_thresh": matcher.low_threshold,
             "neg_to_pos_ratio": detector.neg_to_pos_ratio}  # fmt: skip

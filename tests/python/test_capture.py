@@ -338,10 +338,10 @@ class Wide(nn.Module):
 
 @pytest.mark.parametrize("of, words", [
     (nn.MaxPool2d(3, dilation=2), r"\[capture\] max_pool2d of 'stem.1': dlpipe's pools have no dilation"),
-    (Of(lambda x: torch.topk(x, 2, dim=3)[0]), "dlpipe has no equal for topk.default of 'stem.1': no such op"),
-    (Of(lambda x: torch.sort(x, dim=3)[0]), "dlpipe has no equal for sort.* of 'stem.1': no such op"),
-    (Of(lambda x: torch.max(x, 3, keepdim=True)[1] * x), "of 'stem.1': it reads the indices of largest values"),
-    (Of(lambda x: nn.functional.max_pool2d(x, 2, return_indices=True)[1] * 0.1), "of 'stem.1': it reads the indices of largest values"),
+    (Of(lambda x: torch.topk(x, 2, dim=3)[0]), "dlpipe can't capture topk.default of 'stem.1': dlpipe has no such op"),
+    (Of(lambda x: torch.sort(x, dim=3)[0]), "dlpipe can't capture sort.* of 'stem.1': dlpipe has no such op"),
+    (Of(lambda x: torch.max(x, 3, keepdim=True)[1] * x), "of 'stem.1': it reads the indices of a max, a min or a max pool"),
+    (Of(lambda x: nn.functional.max_pool2d(x, 2, return_indices=True)[1] * 0.1), "of 'stem.1': it reads the indices of a max, a min or a max pool"),
     (Wide(), r"'stem.1.weight' has 7 axes"),
     (Of(lambda x: x.view(-1, 2, 2, 2, 2, 11, 2, 11).transpose(1, 2).reshape(-1, 8, 22, 22)), r"\[capture\] view of 'stem.1': more than 6 axes"),
 ])  # fmt: skip
@@ -369,8 +369,8 @@ def test_detaching_what_is_not_trained_is_no_matter(tmp_path):
     (ConvNet(), 224, "example is int; give the sizes of an image"),
     (ConvNet(), torch.zeros(3, SIZE, SIZE), r"got \[3, 24, 24\] of torch.float32; give example\[None\]"),
     (ConvNet(), torch.zeros(2, 3, SIZE, SIZE, dtype=torch.uint8), "of torch.uint8; give example / 255"),
-    (ConvNet(), (1, SIZE, SIZE), r"the model raises for images \[1, 1, 24, 24\]: RuntimeError: .*channels"),
-    (TwoInputs(), (3, SIZE, SIZE), "TypeError: .*missing.*'y'; .*images as its only input"),
+    (ConvNet(), (1, SIZE, SIZE), r"the model raised an error for images \[1, 1, 24, 24\]: RuntimeError: .*channels"),
+    (TwoInputs(), (3, SIZE, SIZE), "TypeError: .*missing.*'y'; .*only input is images"),
 ])  # fmt: skip
 def test_what_capture_does_not_take_is_told_with_what_it_takes(tmp_path, model, example, words):
     with pytest.raises(dlpipe.MisuseError, match=words):
@@ -512,10 +512,10 @@ def whole():
     (["raising:net"], "raising:net raises ValueError: a bad"), (["raising:net", "--arg", "kind=key"], "raising:net with kind='key' raises KeyError: 'k'"),
     (["raising:net", "--arg", "kind=odd"], "raises Odd: "), (["raising:net", "--arg", "kind=no"], "raises NotImplementedError: none"),
     (["broken:net"], "importing broken raises ZeroDivisionError: division by zero"), (["none:net"], "none:net: No module named 'none'"),
-    (["raising:whole", "--image", "3,1000000,1000000"], "example is (3, 1000000, 1000000), C,H,W of an image of more than 178,956,970 pixels"),
+    (["raising:whole", "--image", "3,1000000,1000000"], "example is (3, 1000000, 1000000), which as C,H,W has more than 178,956,970 pixels"),
     (["raising:whole", "--image", "1000000000000,100,100"], "example is (1000000000000, 100, 100): "),
     (["raising:whole", "--image", "99999999999999999999,1,1"], "example is (99999999999999999999, 1, 1): "),
-    (["raising:whole", "--image", "3,8,9"], "the model raises for images [1, 3, 8, 9]"),
+    (["raising:whole", "--image", "3,8,9"], "the model raised an error for images [1, 3, 8, 9]"),
     # Before anything is imported:
     (["slow:net", "-o", "there.dlm"], "there.dlm exists already"), (["slow:net", "--image", "3,8"], "--image 3,8: give C,H,W"),
     (["slow:net", "--image", "3,0,8"], "--image 3,0,8: give C,H,W"), (["slow:net", "--arg", "x"], "--arg x: give NAME=VALUE"),

@@ -352,7 +352,7 @@ def test_a_crowd_may_be_of_any_number(name, kind, tmp_path):
 
 
 def test_what_is_refused(tmp_path):
-    with pytest.raises(dlpipe.UnsupportedError, match="FasterRCNN proposes regions"):
+    with pytest.raises(dlpipe.UnsupportedError, match="FasterRCNN is a two-stage detector"):
         dlpipe.capture(detection.fasterrcnn_mobilenet_v3_large_320_fpn(weights=None, weights_backbone=None), (3, 64, 64), tmp_path / "m.dlm")
     model = made("fcos_resnet50_fpn")
     with pytest.raises(dlpipe.MisuseError, match=r"multiples of 32.*\(3, 128, 160\)"):
@@ -366,8 +366,8 @@ def test_what_is_refused(tmp_path):
     with pytest.raises(dlpipe.UnsupportedError, match="weights other than 1"):
         dlpipe.capture(model, (3, 64, 64), tmp_path / "m.dlm")
     model.head.regression_head._loss_type = "diou"
-    with pytest.raises(dlpipe.UnsupportedError, match="loss of boxes is diou"):
+    with pytest.raises(dlpipe.UnsupportedError, match="box loss is diou"):
         dlpipe.capture(model, (3, 64, 64), tmp_path / "m.dlm")
-    with pytest.raises(dlpipe.MisuseError, match=r"to one size; give it as example, \(3, 320, 320\)"):
+    with pytest.raises(dlpipe.MisuseError, match=r"to one size; give example=\(3, 320, 320\)"):
         dlpipe.capture(made("ssdlite320_mobilenet_v3_large"), (3, 64, 64), tmp_path / "m.dlm")
     assert not (tmp_path / "m.dlm").exists()
