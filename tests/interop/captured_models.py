@@ -31,8 +31,7 @@ TORCHVISION = {
 SEGMENTATION = {"deeplabv3_mobilenet_v3_large": 96, "deeplabv3_resnet50": 96, "fcn_resnet50": 96, "lraspp_mobilenet_v3_large": 96}
 # Rows of numbers for each anchor, which tests/python/test_detection.py judges as boxes and by torchvision's losses.
 DETECTION = {
-    "fcos_resnet50_fpn": 96, "retinanet_resnet50_fpn": 96, "retinanet_resnet50_fpn_v2": 96, "ssd300_vgg16": 300,
-    "ssdlite320_mobilenet_v3_large": 320,
+    "fcos_resnet50_fpn": 96, "retinanet_resnet50_fpn": 96, "retinanet_resnet50_fpn_v2": 96, "ssdlite320_mobilenet_v3_large": 320,
 }  # fmt: skip
 TIMM = {
     "beit_base_patch16_224": 224, "cait_xxs24_224": 224, "coat_lite_tiny": 224, "convmixer_768_32": 64, "convnext_atto": 96,
