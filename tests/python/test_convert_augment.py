@@ -240,7 +240,7 @@ def test_a_name_with_a_value_for_each_branch_is_noted():
     assert converted("if plus:\n    steps = [T.CenterCrop(1)]\nelse:\n    steps = [T.CenterCrop(2)]\n"
                      "data = ImageFolder('x', TwoCrops(T.Compose(steps)))\n") == [
         "steps:2: center_crop(1)", "data: center_crop(2)",
-        "note steps has its value of line 4; depending on a condition it may have that of line 2"]  # fmt: skip
+        "note steps has the value from line 4; depending on a condition it may have the one from line 2"]  # fmt: skip
     assert converted("size = 5\nsize = 6\ntf = T.Compose([T.CenterCrop(size)])\n") == ["tf: center_crop(6)"]
 
 
@@ -319,7 +319,7 @@ def test_holds_out_against_any_program():
     ("from torchvision import transforms as T\nclass Resize:\n    def __init__(self, size): pass\ntf = T.Compose([T.CenterCrop(8), Resize(4)])\n",
      "Resize: it is the script's own class"),
     ("from torchvision import transforms as T\nfrom fastai.vision.all import *\ntf = T.Compose([T.CenterCrop(8), Resize(4)])\n",
-     "Resize: it is of fastai.vision.all, perhaps"),
+     "Resize: it is possibly from fastai.vision.all"),
     ("import torchvision.transforms as T\ndef Grayscale(n):\n    return lambda x: x\ntf = T.Compose([T.CenterCrop(8), Grayscale(3)])\n",
      "Grayscale: it is the script's own function"),
     ("import transforms as R\nfrom torchvision import transforms as T\ntf = T.Compose([T.CenterCrop(8), R.RandomHorizontalFlip()])\n",
@@ -684,7 +684,7 @@ SAVED = """{"__version__": "2.0.8", "transform": {"__class_fullname__": "Compose
      "angle_range": [0.0, 360.0], "blur_limit": [3, 7]}]}], "bbox_params": null}}"""
 SAVED_EXPRESSION = "rrc(224x224,0.08..1,0.75..1.25) hflip(0.5) one_of(gaussian_blur(sigma=0.5..3) | motion_blur(3..7,0..360),p=0.3)"
 SAVED_LINES = [": " + SAVED_EXPRESSION, "note RandomResizedCrop: dlpipe smooths images when it shrinks them, as Pillow does; "
-               "Albumentations does not: 3 of 255 apart on average at half the size", "note MotionBlur: dlpipe's line is centred and even; "
+               "Albumentations does not: images differ by 3 of 255 on average at half the size", "note MotionBlur: dlpipe's line is centred and even; "
                "Albumentations' may be shifted and is stronger to one side"]  # fmt: skip
 
 
@@ -873,7 +873,7 @@ def test_several_recipes_of_a_program_are_printed_by_name(tmp_path):
     assert done.returncode == 1  # a chain was asked for, and nobody said which
     assert done.stdout == "train: center_crop(3) resize(9)\nval: center_crop(4)\n"
     assert "train: line 2: Resize: max_size=9 is left out" in done.stderr
-    assert "val: left out, it has no equal: line 3: Rain" in done.stderr
+    assert "val: left out, because it can't be converted: line 3: Rain" in done.stderr
     assert "there are 2 recipes, train, val; choose one with --recipe NAME" in done.stderr
     answer = json.loads(run(program, "--json").stdout)
     assert (answer["augment"], answer["recipes"][0]["recipe"], answer["recipes"][1]["line"]) == (None, "train", 3)

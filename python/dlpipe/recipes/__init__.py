@@ -67,7 +67,7 @@ def convert_augment(transform: Any) -> str:
     """
     one = _converted(transform)
     if one.no_equal:
-        raise UnsupportedError(f"[convert-augment] no equal of {'; '.join(one.no_equal)}. The chain without: {one.augment!r}")
+        raise UnsupportedError(f"[convert-augment] can't convert {'; '.join(one.no_equal)}. The rest converts to {one.augment!r}")
     for note in one.notes_of_text():
         logging.getLogger("dlpipe").warning("[convert-augment] %s", note)
     return one.augment
@@ -105,8 +105,8 @@ def chain_of(option: str, value: Any) -> Any:
         raise MisuseError(f"{option} is {value!r}; give a string")
     one = _converted(value)
     if one.no_equal or one.notes:
-        raise UnsupportedError(f"[augment] {option} is {_name(value)}, and no chain does exactly the same: "
-                               f"{'; '.join(one.no_equal + one.notes)}. The nearest chain is {option}={one.augment!r}")  # fmt: skip
+        raise UnsupportedError(f"[augment] {option} is {_name(value)}, but no expression does exactly the same: "
+                               f"{'; '.join(one.no_equal + one.notes)}. The nearest expression is {option}={one.augment!r}")  # fmt: skip
     chain = Chain(one.augment)
     chain.is_tensor, chain.channels, chain.scale = one.is_tensor, one.channels, one.scale
     return chain
@@ -179,11 +179,11 @@ def refuse_as_batch_function(transform: Any, layout: str) -> None:
         channels = f", channels={one.channels}" if one.channels else ""
         advice = f"give augment={one.augment!r}{channels} instead, which draws for each image"
         if not one.augment:
-            advice = "call it in a function of your own, on axes that it takes" if other else "leave it out"
-        raise MisuseError(f"[loader] transform is {_name(transform)}, for single images [C,H,W], but would get whole batches: {advice}"
+            advice = "call it in your own function, on the axes that it expects" if other else "leave it out"
+        raise MisuseError(f"[loader] transform is {_name(transform)}, which is for single images [C,H,W], but it would get whole batches: {advice}"
                           + (f". Differences: {'; '.join(other)}" if other else ""))  # fmt: skip
     for one in _within(transform) if transform is not None and layout == "NHWC" else []:
         chain = "" if _is_functional(one) else f"={_converted(one).augment!r}"
         logging.getLogger("dlpipe").warning(
-            "[loader] transform refers to %s, which is for images [C,H,W] and makes one draw for the whole batch; batches are [N,H,W,C]. "
-            "augment%s draws for each image; layout='NCHW' changes the axes", _name(one), chain)  # fmt: skip
+            "[loader] transform refers to %s, which is for images [C,H,W] and draws once for the whole batch; batches are [N,H,W,C]. "
+            "Give augment%s to draw for each image, or layout='NCHW' to change the axes", _name(one), chain)  # fmt: skip

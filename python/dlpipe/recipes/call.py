@@ -102,12 +102,12 @@ _FILTERS = {"nearest-exact": "nearest", "nearest_exact": "nearest", "linear": "b
 
 
 # Differences between images: means over eight photos of ImageNet, resized to half the size.
-_OTHER_PIXELS = "{} picks other pixels than Pillow's, which dlpipe uses: 12 of 255 apart on average at half the size"
-_SMOOTHED = "dlpipe smooths images when it shrinks them, as Pillow does; Albumentations does not: {} of 255 apart on average at half the size"
+_OTHER_PIXELS = "{} picks other pixels than Pillow's, which dlpipe uses: images differ by 12 of 255 on average at half the size"
+_SMOOTHED = "dlpipe smooths images when it shrinks them, as Pillow does; Albumentations does not: images differ by {} of 255 on average at half the size"
 _OPENCVS_RESIZE = {
     "nearest": _OTHER_PIXELS.format("OpenCV's nearest"), "bilinear": _SMOOTHED.format(3), "bicubic": _SMOOTHED.format(4),
     "lanczos": _SMOOTHED.format(5),
-    "area": "OpenCV's area counts parts of pixels; Pillow's, which dlpipe uses, does not: 2 of 255 apart on average at 3/7 of the size",
+    "area": "OpenCV's area counts parts of pixels; Pillow's, which dlpipe uses, does not: images differ by 2 of 255 on average at 3/7 of the size",
 }  # fmt: skip
 
 

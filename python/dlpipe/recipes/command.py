@@ -63,12 +63,12 @@ def _convert(path, recipe, as_json):
             for line in one.notes_of_text():
                 print(_printable(f"[convert-augment] {of}{line}"), file=sys.stderr)
         for line in one.no_equal:
-            print(_printable(f"[convert-augment] {of}left out, it has no equal: {line}"), file=sys.stderr)
+            print(_printable(f"[convert-augment] {of}left out, because it can't be converted: {line}"), file=sys.stderr)
     if only is None:
         raise CorruptError(f"{path}: there are {len(all_)} recipes, {', '.join(one.name for one in all_)}; choose one with --recipe NAME")
     if only.no_equal:
-        are, them = ("transform has", "it") if len(only.no_equal) == 1 else ("transforms have", "them")
-        raise UnsupportedError(f"{len(only.no_equal)} {are} no equal; the expression is without {them}")
+        what, them = ("transform", "it") if len(only.no_equal) == 1 else ("transforms", "them")
+        raise UnsupportedError(f"{len(only.no_equal)} {what} can't be converted; the expression is without {them}")
 
 
 def main(arguments):

@@ -74,7 +74,7 @@ class Conversion:
         try:
             self._chain_size(self.augment, (0, 0))
         except Error as error:
-            self.no_equal.append(f"all together: dlpipe refuses {self.augment}: {error}")
+            self.no_equal.append(f"the whole expression: dlpipe refuses {self.augment}: {error}")
             self.augment = ""
         return self
 
@@ -123,14 +123,14 @@ class Conversion:
             if not was_normalized and self.normalize and not self._always_runs(bound):
                 self.no_equal.append(f"Normalize: it is inside {call.name}, but dlpipe always normalises images")
             if self.channels == 1 != channels and not self._always_runs(bound):
-                self.notes.append(f"Grayscale: it is inside {call.name}, but all images of dlpipe have one channel then")
+                self.notes.append(f"Grayscale: it is inside {call.name}, but in dlpipe all images then have one channel")
             return expression
         ops = set(_OPS.findall(expression))
         self.done |= ops
         if self.is_unscaled and ops - _MOVES - {"gaussian_blur"}:
-            self.notes.append(f"{call.name}: the library takes floats for numbers of 0..1 here, but they are of 0..255: give ToDtype scale=True")
+            self.notes.append(f"{call.name}: the library expects floats in 0..1 here, but they are in 0..255: give ToDtype scale=True")
         if was_normalized and ops - _MOVES:
-            self.notes.append(f"{call.name}: it comes after Normalize, but dlpipe runs it before; its numbers are those of pixels")
+            self.notes.append(f"{call.name}: it comes after Normalize, but dlpipe runs it before; its numbers then apply to pixel values")
         try:
             self._chain_size(expression, (0, 0))
         except Error as error:
@@ -156,7 +156,7 @@ class Conversion:
         else:
             return values
         if min(values) < -0.5 or max(values) > 255.5:
-            self.notes.append("a colour lies outside of the values that pixels have at this point: dlpipe takes the nearest that they have")
+            self.notes.append("a colour is outside the range of pixel values at this point: dlpipe uses the nearest value in the range")
         return [min(max(int(one + 0.5), 0), 255) for one in values]
 
     def normalized(self, mean, std):
@@ -177,8 +177,8 @@ class Conversion:
 
     def notes_of_text(self):
         """The notes of the expression alone, without the options that belong to it."""
-        about = {1: "its images have one channel: with the expression give channels=1 (--channels 1)",
-                 3: "its images have three channels: with the expression give channels=3 (--channels 3) if yours are grey"}  # fmt: skip
+        about = {1: "its images have one channel: give channels=1 (--channels 1) with the expression",
+                 3: "its images have three channels: give channels=3 (--channels 3) with the expression if yours are grey"}  # fmt: skip
         return self.notes + ([about[self.channels]] if self.says_channels else [])
 
     def listed(self, transforms):
@@ -266,7 +266,7 @@ class Conversion:
         if later and given.get("check_each_transform") is not False:
             t.note("dlpipe drops boxes by their size at the end, Albumentations after each transform")
         if width != height:
-            t.note("dlpipe has one number for min_width and min_height of boxes: the larger is used")
+            t.note("dlpipe has one limit for the width and height of boxes: it uses the larger of min_width and min_height")
         return f"drop_boxes({number_text(share)},{number_text(max(width, height))},{number_text(area)})"
 
 

@@ -30,7 +30,7 @@ def _photometric(brightness=(0.875, 1.125), contrast=(0.5, 1.5), saturation=(0.5
 def _gaussian_blur(t, kernel_size, sigma=(0.1, 2)):
     sides = kernel_size.numbers()
     if len(set(sides)) != 1:
-        raise NoEqual("its kernel isn't square, as dlpipe's is (giving only sigma may do)")
+        raise NoEqual("its kernel isn't square, but dlpipe's is (giving only sigma may be enough)")
     return f"gaussian_blur(size={number_text(sides[0])},sigma={sigma})"
 
 
@@ -44,7 +44,7 @@ def _erasing(t, p=0.5, scale=(0.02, 0.33), ratio=(0.3, 3.3), value=0, inplace=..
 def _augmix(t, severity=3, mixture_width=3, chain_depth=-1, alpha=1, all_ops=True, interpolation="bilinear", fill=None):
     depth = f",{chain_depth}" if chain_depth.number() > 0 else ""
     if all_ops.raw is False:
-        t.note("dlpipe draws from all ops; torchvision leaves out those of colour and sharpness")
+        t.note("dlpipe draws from all ops; torchvision excludes the colour and sharpness ops")
     return f"augmix({severity},{mixture_width}{depth},alpha={alpha}{interpolation:warp}{fill:fill})"
 
 
@@ -75,7 +75,7 @@ def _center_crop(t, size):
 
 def _views(views):
     def crops(t, size, vertical_flip=False):
-        t.note(f"eval --tta {views} makes the crops, from the middle square of the image")  # which is 7/8 of it
+        t.note(f"eval --tta {views} makes the crops from the middle square of the image")  # which is 7/8 of it
         return f"center_crop({math.ceil(size.numbers()[0] * 8 / 7)})"
 
     return crops
@@ -135,7 +135,7 @@ def _elastic(t, alpha, sigma, is_normal, share, rest):
             t.note(f"dlpipe uses the first {one.name} for both directions")
     width = max(sigma.numbers()[0], 0.5)
     far = alpha.numbers()[0] * share / (2.6 if is_normal else 1)
-    t.note("dlpipe's elastic draws another kind of field, with the same width and mean size; compare with dlpipe preview")
+    t.note("dlpipe's elastic draws another kind of displacement field, with the same width and mean size; compare them with dlpipe preview")
     return f"elastic({number_text(round(far * 0.589 / width, 4))},{number_text(max(round(width * math.sqrt(3)), 2))}{rest})"
 
 
@@ -314,7 +314,7 @@ def _sigma(sigma_limit, blur_limit):
     return f"{sigma_limit}" if any(sigma_limit.numbers()) else _sigma_of_widths(blur_limit)
 
 
-_PILLOWS_EQUALIZE = "dlpipe's table is Pillow's, Albumentations' is another one: 2 of 255 apart on average"
+_PILLOWS_EQUALIZE = "dlpipe's table is Pillow's, Albumentations' is a different one: images differ by 2 of 255 on average"
 
 
 def _autocontrast(t, cutoff=0, ignore=None, method="cdf", *, p=0.5):
@@ -331,7 +331,7 @@ def _equalize(t, mode="cv", by_channels=True, mask=None, mask_params=None, *, p=
 
 
 def _downscale(t, scale_range=0.25, interpolation_pair=0, *, scale_min=None, scale_max=None, interpolation=0, p=0.5):
-    t.note("OpenCV's nearest picks other pixels than Pillow's, which dlpipe uses: 12 of 255 apart on average at scale 0.5")
+    t.note("OpenCV's nearest picks other pixels than Pillow's, which dlpipe uses: images differ by 12 of 255 on average at scale 0.5")
     return f"downscale({_older_range(scale_range, scale_min, scale_max)}{p:p})"
 
 
@@ -364,7 +364,7 @@ def _compression(t, compression_type="jpeg", quality_range=(99, 100), *, quality
     if compression_type.word() in ("webp", "1"):  # 1.x saves its number
         t.note("dlpipe compresses as JPEG, not as WebP")
     else:
-        t.note("Albumentations swaps JPEG's red and blue: 3 of 255 apart on average at quality 50")
+        t.note("Albumentations swaps JPEG's red and blue: images differ by 3 of 255 on average at quality 50")
     return f"jpeg({_older_range(quality_range, quality_lower, quality_upper)}{p:p})"
 
 

@@ -333,7 +333,7 @@ class _Reader:
         said = list(known.notes)
         if known.parameter_of:
             said.insert(0, f"{name} is {ast.unparse(known.node)}, its default in {known.parameter_of}")
-        said += [f"{name} has its value of line {known.node.lineno}; depending on a condition it may have that of line {line}"
+        said += [f"{name} has the value from line {known.node.lineno}; depending on a condition it may have the one from line {line}"
                  for line in known.other_lines]  # fmt: skip
         self.notes += [one for one in said if one not in self.notes]
         return known.value
@@ -354,7 +354,7 @@ class _Reader:
         if known is not None and known.module:
             path = ".".join(filter(None, (known.module, rest)))
         elif known is not None:
-            return "", last, f"of {root}, a value of the script's own"
+            return "", last, f"from {root}, a value that the script defines"
         elif rest:
             path = ".".join((_USUAL.get(root, root), rest))
         else:
@@ -364,7 +364,7 @@ class _Reader:
                 libraries = ["albumentations" if call.args and isinstance(call.args[0], list) else "torch"]
             library = next((one for one in libraries if fits(call, RULES[one][last])), libraries[0] if libraries else "")
             is_foreign = starred and not library and any(last in rules for rules in RULES.values())
-            return library, last, f"of {self.stars[-1]}, perhaps" if is_foreign else ""
+            return library, last, f"possibly from {self.stars[-1]}" if is_foreign else ""
         root = path.split(".")[0]
         is_library = root in RULES and (root != "torch" or path.startswith("torch.nn."))
         known_elsewhere = any(last in rules for rules in RULES.values())
@@ -557,7 +557,7 @@ def _name_all(found):
 def _parsed(text):
     """The program's syntax tree. The output of print(transform), which has no commas at the ends of lines, is accepted, too."""
     if len(text) > _MOST_BYTES:
-        raise CorruptError(f"it has {len(text)} characters; at most {_MOST_BYTES} are read")
+        raise CorruptError(f"it has {len(text)} characters; the limit is {_MOST_BYTES}")
     try:
         return ast.parse(textwrap.dedent(text))
     except SyntaxError as error:
@@ -587,8 +587,8 @@ def script_recipes(text, recipe=""):
     _name_all(found)
     all_ = [one for one in found if not one.is_used]
     if not all_:
-        raise CorruptError("it has no transforms: no Compose([...]), and none of torchvision or Albumentations that does more than make "
-                           "a tensor; give the program that has them, or the output of print(transform)")  # fmt: skip
+        raise CorruptError("it has no transforms: neither Compose([...]) nor a transform of torchvision or Albumentations that does more "
+                           "than make a tensor; give the program that has them, or the output of print(transform)")  # fmt: skip
     if not recipe:
         return all_
     exact = [one for one in found if recipe in (one.name, ".".join(one.path))]
