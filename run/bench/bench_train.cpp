@@ -68,7 +68,8 @@ std::optional<ModelFile> model_file(const BenchTrainOptions& options, const Regi
     file.record.boxes = source.state->task.boxes;
   }
   const int64_t size = file.record.default_size, classes = file.record.default_classes;
-  if (size == 0) refuse("bench", name, " takes images of unequal sides, and bench train draws square ones");
+  if (size == 0)
+    refuse("bench", name, " needs images of unequal sides, but bench train generates square ones");
   if ((options.size != 0 && options.size != size) || (options.classes != 0 && options.classes != classes))
     refuse("bench", name, " is for images of ", size, "x", size, " and ", classes,
            " classes; leave --size and --classes out");

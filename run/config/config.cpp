@@ -42,10 +42,10 @@ std::span<const ConfigOption> config_options() {
        "only resize where training resizes whole images, and for --task regress, segment and detect",
        &C::val_augment},
       {"channels", "data",
-       "Decode images as grey (1) or as colour (3), which weights of a model may need; 0: as they are",
-       &C::channels, false, 0, 3},
+       "Decode images as grey (1) or colour (3); some weights need one of them; 0: unchanged", &C::channels,
+       false, 0, 3},
       {"task", "data",
-       "What the model learns (--help tasks lists what there is); auto: chosen from the dataset's fields, if "
+       "What the model learns (--help tasks lists the tasks); auto: chosen from the dataset's fields, if "
        "only one task fits",
        &C::task},
       {"target", "data", "Fields to learn, if the dataset has several: NAME, or for regress NAME,NAME",
@@ -69,9 +69,9 @@ std::span<const ConfigOption> config_options() {
        "this one (`dlpipe ingest --folds` numbers them)",
        &C::fold},
       {"sampler", "data",
-       "How often samples come. uniform: once an epoch; balanced: each class as often as another; sqrt: in "
-       "proportion to the square "
-       "root of its samples; or CLASS=WEIGHT,CLASS=WEIGHT. An epoch stays as long as it is",
+       "How often samples are drawn. uniform: once per epoch; balanced: all classes equally often; sqrt: "
+       "each class in proportion to the square root of its number of samples; or CLASS=WEIGHT,CLASS=WEIGHT. "
+       "The length of an epoch does not change",
        &C::sampler},
       {"max-bad", "data",
        "Stop the run when more than N samples can't be used; -1: 10, or 0.1 % of the samples if that is "
@@ -87,16 +87,14 @@ std::span<const ConfigOption> config_options() {
        "change",
        &C::cache, kFree, 0, 0, names_of(kCacheNames)},
       {"cache-size", "data",
-       "Most disk space for --cache, of all processes together, such as 50GiB; default: what leaves 1 GiB of "
-       "the "
-       "disk free",
+       "Maximum disk space for --cache, for all processes together, such as 50GiB; default: all but 1 GiB of "
+       "the free space",
        &C::cache_size, kFree},
 
       {"model", "model",
-       "Model by name (--help models lists them), or a file of one: what `dlpipe capture` wrote of a PyTorch "
-       "model, a compiled "
-       "model or an ONNX file, with its weights unless --init names others; default: the one that --init's "
-       "weights are of",
+       "Model by name (--help models lists them), or a model file: captured from PyTorch (`dlpipe capture`), "
+       "compiled, or ONNX, with its weights unless --init names others; default: the model that --init's "
+       "weights belong to",
        &C::model},
       {"init", "model",
        "Start from these weights: a run or checkpoint, a safetensors file (PyTorch's names), or, without "
@@ -105,7 +103,7 @@ std::span<const ConfigOption> config_options() {
       {"freeze", "model", "Don't train parameters whose names match, e.g. \"layer1.*\"", &C::freeze},
       {"reset-head", "model", "With --init: keep the classifier's fresh weights", &C::reset_head},
       {"live-batch-norm", "model",
-       "Of an ONNX file: its batch norms use each batch's statistics again, where the exporter kept them",
+       "For an ONNX file: the batch norms that the exporter kept use each batch's statistics again",
        &C::live_batch_norm},
       {"checkpoint-activations", "model",
        "Modules whose names match run again in backward instead of keeping their activations, e.g. "
@@ -201,8 +199,9 @@ std::span<const ConfigOption> config_options() {
        &C::label_smoothing, false, 0, 1},
       {"pos-weight", "optimisation", "Weight of positive labels relative to negative ones", &C::pos_weight,
        false, 0, 1e6},
-      {"focal-gamma", "optimisation", "Exponent of 1 - p: the greater, the less well classified labels count",
-       &C::focal_gamma, false, 0, 100},
+      {"focal-gamma", "optimisation",
+       "Exponent of 1 - p: a larger one reduces the weight of well-classified labels", &C::focal_gamma, false,
+       0, 100},
       {"focal-alpha", "optimisation",
        "Weight of positive labels; negative ones weigh 1 - alpha; -1: no weights", &C::focal_alpha, false, -1,
        1},
@@ -270,7 +269,7 @@ std::span<const ConfigOption> config_options() {
        &C::shard_optimizer, kFree},
       {"tensor-parallel", "run",
        "With several processes: groups of N compute the same samples, each process with its part of a "
-       "transformer's weights; sums have another order than in one process, so the bits differ",
+       "transformer's weights; sums are computed in another order than in one process, so the bits differ",
        &C::tensor_parallel, kFree, 1, 1 << 20},
       {"pipeline-parallel", "run",
        "With several processes: groups of N compute the same samples, each process with some layers of a "
@@ -278,10 +277,8 @@ std::span<const ConfigOption> config_options() {
        "(1F1B), so give several times as many --grains",
        &C::pipeline_parallel, kFree, 1, 1 << 20},
       {"peer-timeout", "run",
-       "With several processes: stop the run if a process does not respond for this many seconds; more than "
-       "the "
-       "first takes "
-       "to write a checkpoint",
+       "With several processes: stop the run if a process does not respond for this many seconds; must "
+       "exceed the time that the first one needs to write a checkpoint",
        &C::peer_timeout, kFree, 0.1, 1e9},
   };
   return kOptions;

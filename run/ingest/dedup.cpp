@@ -92,9 +92,8 @@ Result<AlikeEntries> find_alike(const IngestOptions& options, const data::Source
   if (data::alike_by_nature(looks.size(), alike.pairs) > 0) {
     std::erase_if(alike.pairs, [](const data::AlikePair& pair) { return !pair.same_pixels; });
     alike.warnings.push_back(
-        "[ingest] many images look like more than 100 others, as digits and scans do, so --dedup only takes "
-        "those with "
-        "the same pixels for copies");
+        "[ingest] many images look like more than 100 others, as digits and scans do, so --dedup treats only "
+        "images with the same pixels as copies");
   }
   if (options.dedup == Dedup::kDrop) {
     const std::vector<int64_t> copies = data::copies_of(looks.size(), alike.pairs);

@@ -97,7 +97,7 @@ Result<std::vector<int64_t>> groups_of(const IngestOptions& options, const Sourc
   if (field == names.end() && !is_folder)
     return misuse("ingest", "--group ", printable(options.group), ": ", sources_text(options),
                   " has no such field; it has ", names.empty() ? "none" : quoted_names(names),
-                  listing.tokens == 0 ? ", and --group folder takes the folder that an image is in" : "");
+                  listing.tokens == 0 ? ", and --group folder uses the folder that an image is in" : "");
   std::unordered_map<std::string_view, int64_t> numbers;
   for (const SourceEntry& entry : listing.entries) {
     const std::string_view path = entry.path;
@@ -239,7 +239,7 @@ Status add_folds(const IngestOptions& options, SourceListing& listing, const std
   const std::vector<std::string> fields = data::field_names(listing);
   if (std::ranges::find(fields, data::kFoldField) != fields.end())
     return misuse("ingest", sources_text(options), " has a field '", data::kFoldField,
-                  "' of its own, which train --fold takes; leave --folds out");
+                  "' of its own, which train --fold uses; leave --folds out");
   for (SourceEntry& entry : listing.entries) {
     if (!entry.split.empty())
       return misuse("ingest", "--folds numbers the samples of one dataset, and ", sources_text(options),
@@ -343,7 +343,7 @@ void warn_of_lost_splits(const std::set<std::string>& before, FrozenList& list) 
                                       [&](const FrozenSplit& split) { return split.name == name; });
     if (!is_there)
       list.warnings.push_back(
-          concat("[ingest] --limit leaves no file for ", name, ": there will be no such split"));
+          concat("[ingest] --limit leaves no file for ", name, ", so that split is not made"));
   }
 }
 

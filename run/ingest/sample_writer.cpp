@@ -483,8 +483,8 @@ size_t SampleWriter::Impl::split_of(const std::string& name) {
 
 Status SampleWriter::Impl::add(NewSample&& sample) {
   if (state.total >= 0 && next >= static_cast<uint64_t>(state.total))
-    return misuse("writer", "the interrupted writer had ended after ", state.total,
-                  " samples, but here is one more; finish it, or start over with interrupted 'restart'");
+    return misuse("writer", "the interrupted writer was finished after ", state.total,
+                  " samples, but this one has more; finish it, or start over with interrupted 'restart'");
   DLPIPE_RETURN_IF_ERROR(check(sample));
   const size_t known_classes = state.schema.classes.size();
   const Labels known_labels = state.labels;
@@ -729,7 +729,7 @@ Status SampleWriter::Impl::finish_splits() {
   DLPIPE_RETURN_IF_ERROR(drain());
   if (next == 0) return misuse("writer", "no sample was added, so nothing was written");
   if (state.total >= 0 && next < static_cast<uint64_t>(state.total))
-    return misuse("writer", "the interrupted writer had ended after ", state.total,
+    return misuse("writer", "the interrupted writer was finished after ", state.total,
                   " samples, but this one after ", next,
                   "; add the others, or start over with interrupted 'restart'");
   for (const Split& split : splits) {

@@ -214,9 +214,10 @@ BoxObjects objects_of(const Batch& batch, const TargetSpec& spec) {
     const bool are_paired = labels.offsets[i + 1] - labels.offsets[i] == count &&
                             (crowds == nullptr || crowds->offsets[i + 1] - crowds->offsets[i] == count);
     if (!are_paired)
-      throw Error(Status(ErrorCode::kCorrupt,
-                         concat("[data] a sample has another number of values in '", spec.fields[1],
-                                "' than boxes in '", spec.fields[0], "'; ingest the dataset again")));
+      throw Error(Status(
+          ErrorCode::kCorrupt,
+          concat("[data] the number of values of a sample in '", spec.fields[1],
+                 "' differs from its number of boxes in '", spec.fields[0], "'; ingest the dataset again")));
     for (int64_t k = 0; k < count; ++k) {
       const float* const box = sides + 4 * (first + k);
       objects.all.push_back({{box[0], box[1], box[2], box[3]},

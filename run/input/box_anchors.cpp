@@ -23,7 +23,7 @@ int64_t rows_of_level(const engine::BoxCoding::Level& level) {
 
 int64_t count_anchors(const BoxRows& of) {
   if (of.height != of.coding.height || of.width != of.coding.width)
-    refuse("model", "it finds boxes in images of ", of.coding.height, "x", of.coding.width, ", got ",
+    refuse("model", "the model finds boxes in images of ", of.coding.height, "x", of.coding.width, ", got ",
            of.height, "x", of.width);
   int64_t rows = 0;
   for (const engine::BoxCoding::Level& level : of.coding.levels) rows += rows_of_level(level);

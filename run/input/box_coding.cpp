@@ -56,8 +56,8 @@ Result<const BoxCodingRecord*> find_box_coding(const engine::BoxCoding& coding) 
       kCodings, [&](const BoxCodingRecord* record) { return coding.name == record->name; });
   if (found != kCodings.end() && (*found)->others == coding.others) return *found;
   return Status(ErrorCode::kCorrupt,
-                concat("[model] no coding of boxes called '", coding.name, "' with ", coding.others,
-                       " numbers besides the classes; capture the model with this version of dlpipe"));
+                concat("[model] this dlpipe has no box coding '", coding.name, "' with ", coding.others,
+                       " numbers besides the classes; capture the model again with this version"));
 }
 
 BoxTarget box_target(const BoxRows& of, const BoxObjects& objects, std::span<const float> sample_weight) {
@@ -93,8 +93,8 @@ std::vector<FoundBox> find_boxes(const BoxRows& of, std::span<const float> outpu
   const BoxCodingRecord& record = record_of(of.coding);
   const int64_t numbers = record.rows(of) * (of.classes + record.others);
   if (static_cast<int64_t>(outputs.size()) != numbers)
-    refuse("model", "it answers ", outputs.size(), " numbers for an image of ", of.height, "x", of.width,
-           ", and ", record.rows(of), " boxes of ", of.classes, " classes have ", numbers);
+    refuse("model", "the model returns ", outputs.size(), " numbers for an image of ", of.height, "x",
+           of.width, ", but ", record.rows(of), " boxes of ", of.classes, " classes need ", numbers);
   return record.find(of, outputs);
 }
 

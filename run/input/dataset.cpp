@@ -197,7 +197,7 @@ Status check_samples_have_classes(std::string_view command, const data::Dataset&
                     ? "; ingest with class folders or --label COLUMN"
                     : "; give them one where it is missing, or leave them out, and ingest again",
                 unused.empty() ? ""
-                               : ", or give another --task, or take the fields to a training of your own by "
+                               : ", or give another --task, or use the fields in your own training loop with "
                                  "dlpipe.Loader in Python");
 }
 

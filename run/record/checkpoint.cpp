@@ -136,7 +136,7 @@ Result<ModelState> model_from(const Json& json, std::string_view file) {
         model.task.deviation.size() != numbers || std::ranges::any_of(model.task.mean, is_bad) ||
         std::ranges::any_of(model.task.deviation, is_bad))
       return Status(ErrorCode::kCorrupt,
-                    concat("[checkpoint] impossible task in ", file, "; take another checkpoint"));
+                    concat("[checkpoint] invalid task in ", file, "; use another checkpoint"));
   }
   const engine::ModelArguments& a = model.arguments;
   constexpr int64_t kMaxSide = 1 << 16, kMaxLength = 1 << 20;

@@ -79,8 +79,7 @@ Status check_loss(const TrainConfig& config, const TaskRecord& task, const Regis
                   ", and this run's task is ", task.name, "; --help losses lists those of each task");
   if (boxes != nullptr && std::string_view(boxes->name) != loss->boxes)
     return misuse("train", "--loss ", config.loss, " is for models that code boxes as '", loss->boxes,
-                  "', and this one codes them as '", boxes->name, "'; leave --loss out, which takes ",
-                  boxes->loss);
+                  "', and this one codes them as '", boxes->name, "'; leave --loss out to use ", boxes->loss);
   return {};
 }
 
@@ -123,8 +122,9 @@ Result<std::vector<data::Field>> target_fields(const TaskRecord& task, const dat
                                                std::string_view command) {
   if (task.suits == nullptr) {
     if (chosen.empty()) return std::vector<data::Field>();
-    return misuse(command, "--task ", task.name,
-                  " learns the class of each image and takes no --target; give another --task for one");
+    return misuse(
+        command, "--task ", task.name,
+        " learns the class of each image and does not use --target; leave it out, or give another --task");
   }
   std::vector<data::Field> fields;
   std::string names;

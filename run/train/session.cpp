@@ -177,7 +177,7 @@ static std::optional<WeightsSource> open_first_weights(TrainConfig& config) {
   if (!config.init.empty()) first = open_init(config.init, config.live_batch_norm && !of_model);
   if (of_model) first->graph = of_model->graph;
   if (config.live_batch_norm && (!first || first->graph == nullptr))
-    refuse("train", "--live-batch-norm goes with an ONNX file as --model or --init");
+    refuse("train", "--live-batch-norm needs an ONNX file as --model or --init");
   return first;
 }
 

@@ -78,10 +78,10 @@ Error with_crop_advice(const Error& error, const Tensor& whole, bool flips) {
   const int64_t height = whole.size(1), width = whole.size(2);
   return Error(Status(
       error.code(),
-      concat(error.what(), "; --tta ", flips ? "ten_crop" : "five_crop", " gives the model ",
+      concat(error.what(), "; --tta ", flips ? "ten_crop" : "five_crop", " passes crops of ",
              seen_extent(height, Views::kFiveCrop), "x", seen_extent(width, Views::kFiveCrop),
-             " pixels of each image of ", height, "x", width, "; for a model that needs ", height, "x", width,
-             " give --val-augment \"", chain_for(extent_for_crop(height), extent_for_crop(width)), "\"")));
+             " from images of ", height, "x", width, " to the model; if it needs ", height, "x", width,
+             ", give --val-augment \"", chain_for(extent_for_crop(height), extent_for_crop(width)), "\"")));
 }
 
 /// The mean over the crops of the corners and the centre, each also mirrored if `flips`.

@@ -196,7 +196,7 @@ class SeenMaps {
         chain_(value_or_throw(augment::Chain::parse(state.val_augment, ops))),
         instead_(instead) {
     if (!random_chain_warning(chain_, state.val_augment).empty())
-      refuse("eval", needs, " need a --val-augment that draws nothing at random; give another, or ", instead);
+      refuse("eval", needs, " need a --val-augment without random ops; give another, or use ", instead);
   }
 
   struct Seen {
@@ -274,7 +274,7 @@ class SampleObserver {
     if (!options_.on_sample) return;
     reader_ = value_or_throw(dataset_.reader());
     if (task_.output == engine::ModelOutput::kBoxes)
-      maps_.emplace(dataset_, state_, ops, "--predictions of boxes", "predict --json, for files");
+      maps_.emplace(dataset_, state_, ops, "--predictions of boxes", "dlpipe predict --json");
   }
 
   void add(const Batch& batch, std::span<const float> logits, int64_t classes) {
@@ -368,9 +368,9 @@ static void warn_of_fold(const std::string& fold, const data::Dataset& dataset, 
   const auto id = run->record.find("data-id");
   if (id == run->record.end() || id->second != dataset.id()) return;
   log(LogLevel::kWarning,
-      concat("[eval] ", printable(model), " was trained on fold ", printable(fold), ", as ",
-             run->fold.empty() ? std::string("it left none out")
-                               : concat("it left out fold ", printable(run->fold)),
+      concat("[eval] ", printable(model), " was trained on fold ", printable(fold), ", because ",
+             run->fold.empty() ? std::string("it held out no fold")
+                               : concat("it held out fold ", printable(run->fold)),
              ": metrics are valid only for samples that training has not seen"));
 }
 
@@ -397,7 +397,7 @@ Evaluation evaluate_dataset(const EvaluateOptions& options, const Registries& re
   const TaskRecord& task = task_of(state.task);
   if (task.output == engine::ModelOutput::kPixels && options.on_sample)
     refuse("eval", "--predictions writes one row of numbers for each image, and --task ", task.name,
-           " answers a class for each pixel; dlpipe predict --draw writes masks");
+           " returns a class for each pixel; dlpipe predict --draw writes masks");
   if (options.resized_masks && task.output != engine::ModelOutput::kPixels)
     refuse("eval", "--resized-masks is for segmentation, and this model's task is ", task.name,
            "; leave it out");

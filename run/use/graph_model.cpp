@@ -130,9 +130,9 @@ bool is_model_file(const std::string& path) {
 void check_named_model_file(const char* command, const std::string& model) {
   const auto ending = std::filesystem::path(model).extension();
   if ((ending != ".dlm" && ending != ".dlg" && ending != ".onnx") || is_model_file(model)) return;
-  refuse(
-      command, "--model ", model,
-      std::filesystem::exists(model) ? " is no captured, compiled or ONNX model" : ": there is no such file");
+  refuse(command, "--model ", model,
+         std::filesystem::exists(model) ? " is not a captured, compiled or ONNX model"
+                                        : ": there is no such file");
 }
 
 std::optional<WeightsSource> open_graph_weights(const std::string& path, bool live_batch_norm) {
@@ -175,7 +175,7 @@ void refuse_options(const ModelOptions& options) {
                                                                {"--classes", &options.classes}};
   for (const auto& [name, value] : others) {
     if (!value->empty())
-      refuse("weights", options.weights, " is a compiled model, which records that itself; leave ", name,
+      refuse("weights", options.weights, " is a compiled model, which already records this; leave ", name,
              " out");
   }
 }
@@ -345,7 +345,7 @@ GraphModel::GraphModel(engine::graph::Graph graph) : runner_(std::move(graph)) {
     refuse("graph", runner_.graph().name, " has ",
            counted(static_cast<int64_t>(runner_.graph().inputs.size()), "input"), " and ",
            counted(static_cast<int64_t>(runner_.graph().outputs.size()), "output"),
-           "; this needs one of each, while dlpipe run accepts any number");
+           "; this command needs one of each; dlpipe run accepts any number");
   }
   for (const engine::graph::Value& value : runner_.graph().values) {
     if (value.is_constant()) add_buffer(value.name, value.constant);

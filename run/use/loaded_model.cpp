@@ -190,10 +190,9 @@ std::string fitting_model(std::span<const NamedShape> shapes, const Registries& 
 
 std::string without_model(const WeightsSource& source, const Registries& registries) {
   if (source.is_of_graph)
-    return concat(
-        source.path,
-        " holds the weights of a captured model without the model, for PyTorch's load_state_dict; "
-        "give the run or the checkpoint that they come from, or to train on from them also --model FILE.dlm");
+    return concat(source.path,
+                  " holds only the weights of a captured model, for PyTorch's load_state_dict; give the run "
+                  "or the checkpoint that they come from, or, to train from them, also --model FILE.dlm");
   const std::string fits = fitting_model(source.shapes, registries);
   return concat(source.path, " holds only tensors and does not record their model; ",
                 fits.empty() ? std::string("give --model NAME (`dlpipe train --help models`)")
@@ -569,7 +568,7 @@ LoadedModel load_model(const ModelOptions& options, const Registries& registries
   if (value_or_throw(parse_views(state.tta)) != Views::kOne &&
       task_of(state.task).output != engine::ModelOutput::kImage)
     refuse("weights", "--tta ", state.tta, " averages over one row of numbers for each image, which --task ",
-           state.task.name, " has not; leave it out");
+           state.task.name, " does not return; leave it out");
   return loaded;
 }
 

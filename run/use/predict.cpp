@@ -361,7 +361,7 @@ std::vector<int64_t> tokens_of(const std::string& text, const std::vector<std::s
              text == GenerateOptions().prompt
                  ? std::string("line breaks, which text begins with by default; give --prompt some of its "
                                "characters")
-                 : concat(in_quotes(text.substr(at, std::max<size_t>(utf8_bytes(text, at), 1))), " (place ",
+                 : concat(in_quotes(text.substr(at, std::max<size_t>(utf8_bytes(text, at), 1))), " (byte ",
                           at, " of --prompt); leave it out"));
     }
     tokens.push_back(found);
@@ -487,8 +487,8 @@ Result<std::string> PredictionDrawer::draw(const Prediction& prediction) {
   const std::filesystem::path folder = std::filesystem::path(prediction.path).parent_path();
   if (prediction.path != "-" && std::filesystem::equivalent(directory_, folder.empty() ? "." : folder, error))
     return misuse("predict", printable(directory_),
-                  " holds the images, which drawings of the same names would replace; "
-                  "give another folder to draw to");
+                  " contains the images, and drawings with the same names would overwrite them; give another "
+                  "folder to draw to");
   std::string name =
       prediction.path == "-" ? "stdin" : std::filesystem::path(prediction.path).stem().string();
   constexpr const char *kDrawing = ".png", *kMask = ".mask.png";

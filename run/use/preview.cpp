@@ -686,9 +686,9 @@ Result<PreviewReport> preview(const data::Dataset& dataset, const PreviewOptions
   std::error_code error;
   if (dataset.links() && std::filesystem::exists(options.out, error) &&
       is_inside(options.out, *dataset.links()))
-    return misuse("preview", options.out,
-                  " is among the files that the dataset's images are in, which it would "
-                  "replace; write it elsewhere");
+    return misuse(
+        "preview", options.out,
+        " is among the files that hold the dataset's images and would be overwritten; write it elsewhere");
   DLPIPE_RETURN_IF_ERROR(SampleMarks::check(dataset, options.marks));
   DLPIPE_ASSIGN_OR_RETURN(Source source, Source::open(dataset, options));
   Grid grid(dataset, options, std::move(runners), std::move(source));

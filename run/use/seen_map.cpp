@@ -33,10 +33,9 @@ Result<SeenMap> seen_map(const augment::ChainPlan& plan) {
   const double area = ax * by - bx * ay;
   constexpr double kMostMiss = 0.01;  // pixels
   if (plan.is_joined() || !(miss < kMostMiss) || area == 0)
-    return Status(
-        ErrorCode::kUnsupported,
-        "the chain of --val-augment bends images, so that boxes and masks cannot be moved back; give one of "
-        "resizes, crops and flips");
+    return Status(ErrorCode::kUnsupported,
+                  "the ops of --val-augment warp or join images, so boxes and masks cannot be mapped back; "
+                  "use only resizes, crops and flips");
   map.to_seen.m = {ax, bx, x, ay, by, y};
   map.to_image.m = {by / area,  -bx / area, (bx * y - by * x) / area,
                     -ay / area, ax / area,  (ay * x - ax * y) / area};

@@ -97,7 +97,7 @@ void SplitWeights::check_same(const std::vector<NamedTensor>& tensors) const {
     mine += hex64(hash_tensors({&one, 1}, 0));
   }
   for (const std::string& its :
-       value_or_throw(ranks_.tensor->gather(mine, "the hash of what every rank has whole"))) {
+       value_or_throw(ranks_.tensor->gather(mine, "the hash of the tensors that are not split"))) {
     if (its == mine) continue;
     size_t first = 0;
     const size_t length = mine.size() / names.size();

@@ -158,10 +158,11 @@ void Agreement::ask(const std::atomic<bool>* stop, std::span<const StepOutcome::
       bad_of_replica = one["bad"];
       if (ranks_.data_rank_of(rank) != ranks_.data_rank()) throw_if_error(book(source_, bad_of_replica));
     } else if (!(one["bad"] == bad_of_replica)) {
-      throw Error(Status(ErrorCode::kIo,
-                         concat("[train] ranks ", rank - ranks_.replica_rank_of(rank), " and ", rank,
-                                " compute the same samples, but one could not read what the other could; "
-                                "continue with --resume")));
+      throw Error(Status(
+          ErrorCode::kIo,
+          concat(
+              "[train] ranks ", rank - ranks_.replica_rank_of(rank), " and ", rank,
+              " compute the same samples, but different samples were unreadable; continue with --resume")));
     }
   }
 }

@@ -130,8 +130,8 @@ std::string with_normalization_of(const WeightsSource& init, const std::string& 
   if (init.state && init.state->arguments.channels != channels) {
     tell(notes,
          concat("normalisation: the dataset's own mean and std; ", config.init, " was trained on images of ",
-                init.state->arguments.channels, " channels, but these have ", channels, "; give --channels ",
-                init.state->arguments.channels, " to train on such"));
+                init.state->arguments.channels, " channels, but these have ", channels, "; --channels ",
+                init.state->arguments.channels, " decodes them to match"));
     return augment;
   }
   if (known.op.empty()) {
@@ -219,15 +219,15 @@ void check_model_learns(const SessionOptions& session, const TaskRecord& task) {
   using engine::ModelOutput;
   if (session.model->output == task.output) return;
   const std::string fitting =
-      task.output == ModelOutput::kPixels ? "take unet or unet_small"
+      task.output == ModelOutput::kPixels ? "use unet or unet_small"
       : task.output == ModelOutput::kBoxes
-          ? "take detector_small, or a detector of torchvision that dlpipe.capture wrote"
-          : "take a model of whole images";
+          ? "use detector_small, or one of torchvision's detectors that dlpipe.capture wrote"
+          : "use a model for whole images";
   const std::string answers =
       session.model->output == ModelOutput::kPixels  ? "a class for each pixel, which is for --task segment"
       : session.model->output == ModelOutput::kBoxes ? "boxes, which is for --task detect"
                                                      : "one row of numbers for each image";
-  refuse("train", session.config.model, " answers ", answers, ", and this run's task is ", task.name, "; ",
+  refuse("train", session.config.model, " returns ", answers, ", and this run's task is ", task.name, "; ",
          fitting, " (--help models lists all), or give another --task");
 }
 
@@ -270,7 +270,7 @@ BoundTask bind_task(const SessionOptions& session, const std::string& directory,
   if (task.output == engine::ModelOutput::kBoxes) bound.state.boxes = session.model->boxes;
   if (session.config.task == "auto" && std::string_view(task.name) != "classify")
     tell(notes, concat("task: ", task.name, ", of ", bound.state.fields.front(),
-                       " (--task and --target take another)"));
+                       " (--task and --target choose another)"));
   data.config = value_or_throw(with_task(std::move(data.config), task, session.registries, session.model));
   data.class_weights = class_weights(data.config.class_weights, *dataset, samples, bound);
   return bound;

@@ -153,7 +153,7 @@ void try_validation_size(const SessionOptions& options, const SessionData& data,
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kMisuse) throw;
     refuse("train", "validation would give ", options.config.model, " images of ", height, "x", width,
-           ", but it only accepts the size of its training, ", trained.height, "x", trained.width,
+           ", but it only accepts its training size, ", trained.height, "x", trained.width,
            "; give another --val-augment: ", error.what());
   }
 }

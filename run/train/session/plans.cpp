@@ -367,11 +367,11 @@ Result<std::string> check_checkpoints_fit(const DiskPlan& plan) {
   }
   const uint64_t all = plan.checkpoint_bytes * static_cast<uint64_t>(plan.at_once);
   if (all <= plan.free_bytes + plan.held_bytes) return std::string();
-  return concat("the run's checkpoints will not fit on its disk: each takes ", one, ", up to ", plan.at_once,
-                " are there at once (those of --keep, the best, and the one being written), ",
-                human_bytes(all), " in all, but ", free, " are free in ", plan.directory,
+  return concat("the run's checkpoints will not fit on its disk: each takes ", one, ", and up to ",
+                plan.at_once, " exist at once (those of --keep, the best, and the one being written), ",
+                human_bytes(all), " in total, but only ", free, " are free in ", plan.directory,
                 plan.held_bytes > 0
-                    ? concat(" in addition to the ", human_bytes(plan.held_bytes), " that they take now")
+                    ? concat(" in addition to the ", human_bytes(plan.held_bytes), " that they use now")
                     : "",
                 "; free space there, or give a smaller --keep");
 }

@@ -168,7 +168,7 @@ TEST(Bench, TrainsAModelFromAFile) {
             std::string::npos);
   EXPECT_NE(refusal({"--model", folder / "no.dlm"}).find("there is no such file"), std::string::npos);
   std::ofstream(std::filesystem::path(folder / "bad.onnx")) << "not a model";
-  EXPECT_NE(refusal({"--model", folder / "bad.onnx"}).find("is no captured, compiled or ONNX model"),
+  EXPECT_NE(refusal({"--model", folder / "bad.onnx"}).find("is not a captured, compiled or ONNX model"),
             std::string::npos);
 }
 

@@ -108,7 +108,7 @@ TEST_F(Folds, RunsAreValidatedOnTheFoldThatTheyDidNotSee) {
     const Outcome eval =
         run_dlpipe({"eval", "--ckpt", folder_ / "cv/fold-2", folder_ / "data", "--fold", fold});
     EXPECT_EQ(eval.exit_code, 0) << eval.err;
-    EXPECT_EQ(eval.err.find("was trained on fold 1, as it left out fold 2") != std::string::npos,
+    EXPECT_EQ(eval.err.find("was trained on fold 1, because it held out fold 2") != std::string::npos,
               *fold == '1')
         << eval.err;
   }

@@ -181,7 +181,7 @@ TEST(Eval, CropsThatDoNotFitTheModelAreAnsweredWithTheChainThatMakesThemFit) {
                                     "--tta", "five_crop"};
   const Outcome small = run_dlpipe(words);
   EXPECT_EQ(small.exit_code, 2);
-  EXPECT_NE(small.err.find("; --tta five_crop gives the model 28x28 pixels of each image of 32x32"),
+  EXPECT_NE(small.err.find("; --tta five_crop passes crops of 28x28 from images of 32x32 to the model"),
             std::string::npos)
       << small.err;
   const size_t begin = small.err.find("--val-augment \"");

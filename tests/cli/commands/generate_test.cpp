@@ -105,9 +105,9 @@ TEST_F(Generate, SaysWhatDoesNotFit) {
     EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
     EXPECT_NE(outcome.err.find(with), std::string::npos) << outcome.err;
   };
-  fails(generate({"--prompt", "abc @ de"}), "no '@' (place 4 of --prompt)");
-  fails(generate({"--prompt", "ab\u65e5 de"}), "no '\u65e5' (place 2 of --prompt)");
-  fails(generate({"--prompt", "ab\xff"}), "no '\\xff' (place 2 of --prompt)");
+  fails(generate({"--prompt", "abc @ de"}), "no '@' (byte 4 of --prompt)");
+  fails(generate({"--prompt", "ab\u65e5 de"}), "no '\u65e5' (byte 2 of --prompt)");
+  fails(generate({"--prompt", "ab\xff"}), "no '\\xff' (byte 2 of --prompt)");
   fails(generate({"--prompt", ""}), "--prompt");
   fails(run_dlpipe({"generate", "--ckpt", trained_run().run}), "dlpipe predict");
   fails(run_dlpipe({"predict", "--ckpt", folder_ / "run", trained_run().data.jpegs}), "dlpipe generate");

@@ -535,9 +535,8 @@ TEST(Train, ImagesOfValidationThatTheModelDoesNotTakeAreRefusedBeforeAnEpoch) {
   ScratchDirectory folder;
   const Outcome crops = run_dlpipe(train_arguments(folder / "a", {"--tta", "five_crop"}));
   EXPECT_EQ(crops.exit_code, 2) << crops.err;
-  EXPECT_NE(
-      crops.err.find("would give lenet images of 28x28, but it only accepts the size of its training, 32x32"),
-      std::string::npos)
+  EXPECT_NE(crops.err.find("would give lenet images of 28x28, but it only accepts its training size, 32x32"),
+            std::string::npos)
       << crops.err;
   EXPECT_NE(crops.err.find("give --val-augment \"resize(37) center_crop(37)\""), std::string::npos)
       << crops.err;
