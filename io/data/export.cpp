@@ -436,8 +436,8 @@ Status unwritten_error(const ExportReport& report) {
       ErrorCode::kUnsupported,
       concat("[export] ", count, " of ", report.files + static_cast<int64_t>(count),
              count == 1 ? " samples is" : " samples are", " not in ", printable(report.directory),
-             count == 1 ? ", because its name is not possible there: "
-                        : ", because their names are not possible there: ",
+             count == 1 ? ", because its name is not valid there: "
+                        : ", because their names are not valid there: ",
              quoted_names(names), "; the others were written. Make the dataset again with other names"));
 }
 

@@ -93,13 +93,13 @@ Status read_dtype(NpyHeader& header) {
   };
   if (dtype.size() < 3 || std::string_view("<>|=").find(dtype[0]) == std::string_view::npos)
     return dtype == "O" || dtype.ends_with("O")
-               ? no("objects are pickled, and loading a pickle runs what it holds")
-               : no("it does not give byte order, kind and size");
+               ? no("objects are pickled, and loading a pickle can run any code")
+               : no("it does not state byte order, kind and size");
   header.is_big = dtype[0] == '>';
   header.kind = dtype[1];
   int64_t size = 0;
   constexpr int64_t kMostItem = 1 << 20;
-  if (header.kind == 'O') return no("objects are pickled, and loading a pickle runs what it holds");
+  if (header.kind == 'O') return no("objects are pickled, and loading a pickle can run any code");
   if (std::string_view("buifSU").find(header.kind) == std::string_view::npos)
     return no("only bool, integers, floats and strings are supported");
   if (!parse_int(std::string_view(dtype).substr(2), &size) || size < 1 || size > kMostItem)

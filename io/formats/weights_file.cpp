@@ -58,9 +58,10 @@ std::string describe_foreign_weights(const std::string& path, std::string_view b
                   conversion(path, kLoad));
   if (begins_as_onnx(begin)) {
     const std::string to = std::filesystem::path(path).replace_extension(".dlg").string();
-    return concat("an ONNX model, not safetensors; compile it with: dlpipe compile ", shell_word(path),
-                  " -o ", shell_word(to),
-                  "; --val-augment and --classes add how images become its input and what its outputs mean");
+    return concat(
+        "an ONNX model, not safetensors; compile it with: dlpipe compile ", shell_word(path), " -o ",
+        shell_word(to),
+        "; --val-augment and --classes record how images become its input and what its outputs mean");
   }
   if (begin.starts_with("version https://git-lfs"))
     return "a Git LFS pointer, not the file itself; fetch it with: git lfs pull";

@@ -25,13 +25,13 @@ Result<ImageInfo> probe_raw(Bytes bytes) {
   const bool has_size = width >= 1 && width <= 0x7fffffffu && height >= 1 && height <= 0x7fffffffu;
   if (!has_size || (channels != 1 && channels != 3)) {
     return Status(ErrorCode::kCorrupt,
-                  concat("[codec] raw image header says ", width, "x", height, "x", channels,
+                  concat("[codec] raw image header declares ", width, "x", height, "x", channels,
                          ", which is not a valid size; the record is corrupt"));
   }
   // width * height fits 62 bits, so the product with 3 does not wrap.
   if (uint64_t{width} * height * channels != bytes.size() - kRawHeaderBytes) {
     return Status(ErrorCode::kCorrupt,
-                  concat("[codec] raw image header says ", width, "x", height, "x", channels, ", but ",
+                  concat("[codec] raw image header declares ", width, "x", height, "x", channels, ", but ",
                          bytes.size() - kRawHeaderBytes, " bytes follow; the record is corrupt"));
   }
   ImageInfo info;

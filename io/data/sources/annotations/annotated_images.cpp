@@ -151,7 +151,7 @@ Status FilesAgain::take(const std::string& file, uint64_t bytes) {
   constexpr uint64_t kMemoryPerByte = 2;  // of labels
   return budget_.take(
       bytes, kMemoryPerByte,
-      concat("the annotations of images that lists name more than once, such as ", printable(file)));
+      concat("the annotations of images that are listed more than once, such as ", printable(file), ","));
 }
 
 size_t AnnotatedImages::part_for(size_t part, size_t time) {

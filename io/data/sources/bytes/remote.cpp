@@ -252,7 +252,7 @@ class CurlStream final : public RemoteStream {
   std::string where_to_ask() const {
     const bool is_elsewhere = answer_.code >= 300 && answer_.code < 400;
     if (!request_.shown.starts_with("s3://"))
-      return is_elsewhere ? ", but not where the file is; does the address point to a file?" : "";
+      return is_elsewhere ? ", but without the file's location; does the address point to a file?" : "";
     if (!answer_.region.empty() && (is_elsewhere || answer_.code == 400))
       return concat("; the bucket is in the region ", printable(answer_.region),
                     ": set AWS_REGION=", shell_text(answer_.region));

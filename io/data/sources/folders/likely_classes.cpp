@@ -336,7 +336,7 @@ Result<std::string> LikelyClasses::classes_below() const {
 
 std::string LikelyClasses::note_of(const std::string& below_root) const {
   return concat("[ingest] all images of ", printable(root_), " are in ",
-                printable(concat(root_, "/", below_root)), ", whose folders are used",
+                printable(concat(root_, "/", below_root)), ", so its folders are used",
                 labels().has_list ? labels().hint : std::string(), "; ", kTakesLiterally);
 }
 

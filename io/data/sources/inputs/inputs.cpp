@@ -237,7 +237,7 @@ void note_half_splits(const std::vector<std::string>& splits, SourceInputs& all)
   }
   const auto other = std::find(splits.begin(), splits.end(), "");
   if (called.empty() || other == splits.end()) return;
-  all.notes.push_back(concat("[ingest] all become one dataset: some are named like the split",
+  all.notes.push_back(concat("[ingest] all inputs become one dataset: some are named like the split",
                              called.size() == 1 ? " " : "s ", quoted_names(called), ", but ",
                              printable(all.inputs[other - splits.begin()].path),
                              " is not; name all of them like splits, or ingest each split separately"));

@@ -185,8 +185,8 @@ Status CaffeListSource::refuse_kind() const {
         "; in Python, dlpipe.from_dataset(torchvision.datasets.CelebA(...), DST) reads CelebA; in another "
         "list, remove the lines above the first image");
   if (kind == ImageListKind::kOther)
-    return refuse("", concat(", but without a whole number after each; with PATH,LABEL on every line: "
-                             "dlpipe ingest FOLDER DST --manifest ",
+    return refuse("", concat(", but without a whole number after each; if every line is PATH,LABEL: dlpipe "
+                             "ingest FOLDER DST --manifest ",
                              shell_word(options_.path)));
   return {};
 }

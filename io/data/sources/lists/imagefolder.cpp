@@ -376,7 +376,7 @@ void ImageFolderSource::leave_out_unlabelled(SourceListing& listing) {
   }
   if (kept > 0)
     warnings_.push_back(concat("[ingest] ", counted(kept, "image has no label", "images have no label"),
-                               ", nor has any other of the split"));
+                               ", and neither has any other image of the split"));
 }
 
 // Images without a row would be lost silently. If a split's folder has no row at all, its images are not samples: it is often

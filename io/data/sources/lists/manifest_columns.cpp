@@ -380,10 +380,10 @@ Status ManifestSource::check_label_is_known() const {
                                                                            : are_numbers ? ":number"
                                                                                          : ":text")));
   if (names.size() == 1)
-    return misuse(
-        "ingest", printable(list_), ": which column is the class? ", in_quotes(names[0]),
-        " does not have a name for one (label, class, category, target, ...); if it is, use --label ",
-        shell_text(names[0]), "; otherwise give its kind, such as ", field);
+    return misuse("ingest", printable(list_), ": which column is the class? ", in_quotes(names[0]),
+                  " is not one of the usual names (label, class, category, target, ...); if it is the class, "
+                  "use --label ",
+                  shell_text(names[0]), "; otherwise give its kind, such as ", field);
   return misuse("ingest", printable(list_), ": which column is the class? None of ", quoted_names(names),
                 " is called 'label'; give it with --label COLUMN, or give the kinds of those that are to "
                 "be learnt, such as ",

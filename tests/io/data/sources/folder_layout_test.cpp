@@ -82,7 +82,7 @@ TEST(FolderSource, TheFoldersOfTheOnlyFolderWithImagesAreTaken) {
     ASSERT_EQ(listing.warnings.size(), 1u);
     EXPECT_EQ(listing.warnings[0],
               "[ingest] all images of " + dir.path() + " are in " + dir.path() +
-                  "/set/Data/images, whose folders are used; --no-splits makes each folder a class");
+                  "/set/Data/images, so its folders are used; --no-splits makes each folder a class");
   }
   auto literal = value_or_throw(open_source({.path = dir.path(), .splits = false}));
   EXPECT_EQ(value_or_throw(literal->list()).classes, (std::vector<std::string>{"set"}));
@@ -103,7 +103,7 @@ TEST(FolderSource, AListBesideTheOnlyFolderWithImagesIsNamed) {
   write_each(dir, {"images/part_1/1.jpg", "images/part_2/2.jpg"});
   write_text(dir / "labels.csv", "id,label\n1,cat\n2,dog\n");
   const SourceListing listing = value_or_throw(list_folder(dir.path()));
-  EXPECT_NE(listing.warnings.at(0).find("whose folders are used; if 'labels.csv' next to it lists the "
+  EXPECT_NE(listing.warnings.at(0).find("so its folders are used; if 'labels.csv' next to it lists the "
                                         "classes of its images: dlpipe ingest " +
                                         dir.path() + "/labels.csv DST; --no-splits"),
             std::string::npos)

@@ -109,9 +109,9 @@ TEST(Inputs, SplitsComeFromFoldersOrNamesOfArchives) {
   inputs = value_or_throw(expand({dir / "n"}));
   for (const SourceInput& input : inputs.inputs) EXPECT_EQ(input.split, "");
   ASSERT_EQ(inputs.notes.size(), 1u);
-  EXPECT_NE(
-      inputs.notes[0].find("all become one dataset: some are named like the splits 'train', 'val', but "),
-      std::string::npos)
+  EXPECT_NE(inputs.notes[0].find(
+                "all inputs become one dataset: some are named like the splits 'train', 'val', but "),
+            std::string::npos)
       << inputs.notes[0];
   EXPECT_NE(inputs.notes[0].find("n/more.tar"), std::string::npos) << inputs.notes[0];
 }
@@ -197,7 +197,7 @@ TEST(Inputs, FilesOfPublishedSetsMakeTheSplitsThatTheirFolderMakes) {
   EXPECT_EQ(splits({"train_set.npz", "t10k_set.npz"}), (Names{"train", "test"}));
   const SourceInputs half = inputs({"data_batch_1.bin", "t10k_set.npz"});
   ASSERT_EQ(half.notes.size(), 1u);
-  EXPECT_NE(half.notes[0].find("all become one dataset: some are named like the split 'test', but "),
+  EXPECT_NE(half.notes[0].find("all inputs become one dataset: some are named like the split 'test', but "),
             std::string::npos)
       << half.notes[0];
 }

@@ -183,8 +183,8 @@ TEST_F(ManifestTest, AColumnIsTakenForTheClassWhereItMustBe) {
     const std::string column = name == "my column" ? "'my column" : name;
     EXPECT_NE(message("path," + name + "\n3.png,a\np/1.jpg,b\np/2.jpg,b\n")
                   .find("which column is the class? '" + name +
-                        "' does not have a name for one (label, class, category, target, ...); if it is, use "
-                        "--label " +
+                        "' is not one of the usual names (label, class, category, target, ...); if it is the "
+                        "class, use --label " +
                         column),
               std::string::npos)
         << message("path," + name + "\n3.png,a\np/1.jpg,b\n");
