@@ -28,8 +28,8 @@ def _ingest_arrow(arguments):
     for name in ("--trust", "--zstd", "--no-splits", "--json"):
         parser.add_argument(name, action="store_true", default=None)
     # Every command accepts these two; here they have no effect.
-    parser.add_argument("--quiet", action="store_true", help="no progress and no notes; no effect here")
-    parser.add_argument("--color", choices=("auto", "always", "never"), help="colours in messages; no effect here")
+    parser.add_argument("--quiet", action="store_true", help="print no progress and no notes; has no effect here")
+    parser.add_argument("--color", choices=("auto", "always", "never"), help="colours in messages; has no effect here")
     options = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not None}
     del options["quiet"]
     options.pop("color", None)

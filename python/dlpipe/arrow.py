@@ -233,7 +233,7 @@ class Table:
         if value is None and column.kind in ("f32", "f64"):
             return math.nan
         if value is None and column.kind == "i64":
-            _refuse(f"{self._place(i)} has no {column.name!r}, and whole numbers have no value for that: store the column "
+            _refuse(f"{self._place(i)} has no {column.name!r}, and whole numbers can't represent a missing value: store the column "
                     "as floating-point numbers (NaN), fill it, or leave it out of the file")
         return column.value(value)
 
@@ -281,9 +281,9 @@ class Table:
     def _look_for_classes(self):
         """For a dataset without labels: reports a column with a label's name but another type."""
         for name in [name for name in self._schema.names if name.lower() in LABEL_NAMES]:
-            said = f"the column {name!r} of {self.paths[0]} has a name of classes, but is {self._schema.field(name).type}"
+            said = f"the column {name!r} of {self.paths[0]} has a name that usually means classes, but its type is {self._schema.field(name).type}"
             if name in self._left_aside:
-                _refuse(f"{said}; store it as texts or whole numbers, or give from_dataset fields={{name: kind}} of what to "
+                _refuse(f"{said}; store it as texts or whole numbers, or give from_dataset fields={{name: kind}} with what to "
                         "store")
             logging.getLogger("dlpipe").warning("[from_dataset] %s: it is stored as numbers, and the dataset has no classes; store it as "
                                                 "whole numbers or texts if it holds classes", said)  # fmt: skip

@@ -90,7 +90,7 @@ def _sizes(image: str) -> tuple[int, ...]:
 def _built(function: str, options: Mapping[str, Any]) -> Any:
     module, _, attribute = function.partition(":")
     if not attribute:
-        raise MisuseError(f"[capture] {function!r} names no function; give MODULE:FUNCTION, such as torchvision.models:resnet18")
+        raise MisuseError(f"[capture] {function!r} does not name a function; give MODULE:FUNCTION, such as torchvision.models:resnet18")
     try:
         from torch import nn
     except ImportError as error:
@@ -121,12 +121,12 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="dlpipe capture", allow_abbrev=False,
         description="Writes a PyTorch model in training form, for dlpipe train --model FILE.")  # fmt: skip
-    parser.add_argument("function", metavar="MODULE:FUNCTION", help="what returns the model, such as torchvision.models:resnet18; "
-                        "or (model, example), with images [N,C,H,W]")  # fmt: skip
+    parser.add_argument("function", metavar="MODULE:FUNCTION", help="the function that returns the model, such as "
+                        "torchvision.models:resnet18, or (model, example) with images [N,C,H,W]")  # fmt: skip
     parser.add_argument("-o", "--out", required=True, metavar="FILE", help="the file to write, such as m.dlm")
     parser.add_argument("--image", default="3,224,224", metavar="C,H,W", help="sizes of an image (default %(default)s)")
     parser.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE", help="an argument of the function, as JSON or text; repeatable")  # fmt: skip
-    parser.add_argument("--quiet", action="store_true", help="no line about what was written")
+    parser.add_argument("--quiet", action="store_true", help="don't print what was written")
     given = parser.parse_args(arguments)
     try:
         # Before the imports, which take seconds.

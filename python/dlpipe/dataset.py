@@ -203,7 +203,7 @@ class Dataset:
             can have), bytes, directory.
         """
         if self._numbers != range(self._opened.size):
-            raise MisuseError("[dataset] export writes a whole dataset, and this is a part of one; write file(i) of its "
+            raise MisuseError("[dataset] export writes a whole dataset, but this is a part of one; write file(i) of its "
                               "samples instead")  # fmt: skip
         with Reporter(progress, lambda bar, done, total: bar.update(done, total, "img")) as call:
             return self._opened.export(os.fsencode(directory), limit, call)

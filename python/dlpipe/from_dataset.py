@@ -60,7 +60,7 @@ def _take_range(begin, end, read):
         cause = error.__cause__
         where = "".join(traceback.format_exception(error if cause is None else cause))
         if not _can_travel(error):
-            error = Error(f"[from_dataset] a sample of {begin} to {end - 1} raised {type(error).__qualname__}: {error}")
+            error = Error(f"[from_dataset] one of the samples {begin} to {end - 1} raised {type(error).__qualname__}: {error}")
         if not _can_travel(cause):
             error, cause = type(error)(f"{error}; it can't be pickled, here is its traceback:\n{where}"), None
         return samples, (error, cause, where)
@@ -188,7 +188,7 @@ def _infer(samples):
         fields[name] = _kind_of(name, value)
     image_names = [name for name, kind in fields.items() if kind == "image"]
     if image_names == ["label"] and "image" in fields:
-        _refuse("the label is an image and the value before it is not, as if items were (label, image); give sample=, a function "
+        _refuse("the label is an image and the value before it is not, so items seem to be (label, image); give sample=, a function "
                 "from the dataset's item to a dict such as {'image': ..., 'label': ...}")
     if image_names:
         image = next((name for name in image_names if images.kind_of(name, first[name]) is None), image_names[0])
@@ -234,7 +234,7 @@ def _refuse_annotations(first, image):
     for name, value in values.items():
         key = images.annotation_within(value) if fields[name] in ("text", None) else None
         if key is not None and not meant:
-            _refuse(f"{name!r} contains {key!r}, which no augmentation moves with the image from there; give sample=, a "
+            _refuse(f"{name!r} contains {key!r}, which augmentations can't transform with the image while it is nested; give sample=, a "
                     "function from the dataset's item to a dict of values, and fields= with 'boxes', 'points' or 'mask'; or "
                     f"fields= with {name!r}: 'text' to keep it as JSON. dlpipe.ingest reads VOC and COCO files")  # fmt: skip
     if meant:
@@ -249,7 +249,7 @@ def _value(name, kind, value, max_pixels):
         return too_large
     if kind == "image":
         if value is None:
-            _refuse(f"a sample has no image {name!r}; filter such samples out, Hugging Face's with dataset.filter(...)")
+            _refuse(f"a sample has no image {name!r}; filter such samples out (Hugging Face: dataset.filter(...))")
         return as_image(value)
     if kind == "label" and isinstance(value, bytes):
         text = os.fsdecode(value).strip()
@@ -370,8 +370,8 @@ class _Converter:
         self.names = list(values)
         more = [name for name in values if name not in self.fields] if self.told_by_first else ()
         if more:
-            _refuse(f"sample {number} has {', '.join(map(repr, more))}, which the first sample, from which the fields were inferred, "
-                    "does not have; give fields={name: kind} of what to store")
+            _refuse(f"sample {number} has {', '.join(map(repr, more))}, which the first sample lacks; fields are inferred from "
+                    "the first sample: give fields={name: kind} with what to store")
         try:
             with _naming(self.split, number, values):  # a PIL.Image may read its file only now
                 found = {name: _value(name, kind, _part(values, name), self.max_pixels) for name, kind in self.fields.items()}
@@ -546,8 +546,8 @@ def from_dataset(
 
 def _warn_of_draws(split, number):
     logging.getLogger("dlpipe").warning(
-        "[from_dataset] %s has another image each time it is read: the dataset, or sample=, is random, and one draw is stored for "
-        "all epochs; leave random transforms out and give them to dlpipe.Loader as augment=", _place(split, number))  # fmt: skip
+        "[from_dataset] %s has a different image each time it is read: the dataset, or sample=, is random, and one draw is stored "
+        "for all epochs; leave random transforms out and give them to dlpipe.Loader as augment=", _place(split, number))  # fmt: skip
 
 
 def _stream(writer, converter, number):
@@ -589,8 +589,8 @@ def _warn_of_one_number(first):
     for name, value in first.items():
         if getattr(value, "shape", None) == (1,):
             logging.getLogger("dlpipe").warning(
-                "[from_dataset] %r is an array of one number, which is stored as a number: a batch of them is [batch]; where a loss needs "
-                "[batch, 1], give it batch.%s[:, None]", name, name)  # fmt: skip
+                "[from_dataset] %r is an array of one number, which is stored as a number: a batch of them has the shape [batch]; if a loss needs "
+                "[batch, 1], pass it batch.%s[:, None]", name, name)  # fmt: skip
 
 
 def _warn_of_multi_hot(samples):
@@ -633,5 +633,5 @@ def _write(writer, converters, pools, call, total, is_inferred):
     if missing and is_whole and number > 0:
         known = next((", ".join(map(repr, one.names)) for one in converters.values() if one.names), "")
         _refuse(f"no sample has {', '.join(map(repr, sorted(missing)))}, which fields= names" + f"; samples have {known}" * bool(known)
-                + "; of tuples the first part is 'image' and the second 'label': give fields= with these names, or sample=, a function from "
+                + "; the parts of a tuple are called 'image' and 'label': give fields= with these names, or sample=, a function from "
                   "the dataset's item to a dict of values")  # fmt: skip

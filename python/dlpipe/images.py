@@ -365,7 +365,7 @@ def refuse_annotations(fields, meant, values=None):
             kind = kind if each is None else each
             wanted |= {} if kind is None else {name: kind}
     said = ", ".join(f"{name!r} holds {_WORDS[kind]}" for name, kind in meant.items())
-    raise MisuseError(f"[from_dataset] {said}, which no augmentation moves with the image unless fields declares it; give "
+    raise MisuseError(f"[from_dataset] {said}, which augmentations only transform with the image if fields= declares them; give "
                       f"dlpipe.from_dataset fields={wanted}{''.join(_hints(fields, meant, wanted, values))}")  # fmt: skip
 
 
@@ -382,8 +382,8 @@ def _hints(fields, meant, wanted, values):
         if meant[name] == "mask" and not _is_whole(dtype):
             yield f"; a mask is a class number for each pixel, and {name!r} is {dtype} {list(shape)}: make it uint8 in {sample}"
         elif meant[name] == "instances":
-            yield (f"; no field holds a mask for each object, and {name!r} is {list(shape)}: make one in {sample}, [height, width] "
-                   "with the class number of each pixel, or leave them out")
+            yield (f"; a field can't hold a mask for each object, and {name!r} is {list(shape)}: combine them in {sample}, "
+                   "into one mask [height, width] with the class number of each pixel, or leave them out")
         elif meant[name] == "mask" and is_of_several(shape):
             yield f"; a mask is a class number for each pixel, [height, width], and {name!r} is {list(shape)}: make one in {sample}"
     plain = next((name for name in meant if meant[name] != "instances" and isinstance(fields.get(name), tuple)

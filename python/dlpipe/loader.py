@@ -325,7 +325,7 @@ class Loader:
             self._has_warned = True
             logging.getLogger("dlpipe").warning(
                 "[loader] Lightning reads one batch ahead of a loader without a length (epochs=-1), and this checkpoint has the position "
-                "after it: a resumed fit() skips that batch. Give epochs=N, or Trainer(limit_train_batches=N)")
+                "after that batch: a resumed fit() skips it. Give epochs=N, or Trainer(limit_train_batches=N)")
         return self._of_rank().state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -444,7 +444,7 @@ class Sampler:
             loader._moves += 1
         elif epoch > 0 and not loader._has_given:
             logging.getLogger("dlpipe").warning(
-                "[loader] this training resumes with its epoch %d, but a loader with epochs=-1 doesn't know where that begins and starts "
+                "[loader] this training resumes at epoch %d, but a loader with epochs=-1 doesn't know where that epoch begins and starts "
                 "from the first batch: call load_state_dict() with the state of the checkpoint first, or give epochs=N", epoch)
 
 
@@ -545,7 +545,7 @@ def who_waits(stats, rows, now, possible):
     loop, batch = (stager[name] / stats["wall_s"] for name in ("wait_input_s", "wait_output_s"))
     waited = (f"At {now:,.0f} samples/s your loop waited for the loader {loop:.1%} of the time, and a finished batch waited for "
               f"your loop {batch:.1%} of it.")  # fmt: skip
-    work = f"most of its work is in the {busiest[0]}"
+    work = f"most of the loader's work is in the {busiest[0]}"
     if loop < _NEGLIGIBLE:
         return [waited, f"Your loop is the bottleneck. The loader could deliver {possible:,.0f} samples/s; {work}."]
     if possible > 3 * now:

@@ -25,7 +25,7 @@ def _run(*arguments: str) -> None:
     done = subprocess.run([sys.executable, "-m", "dlpipe", *arguments], capture_output=True, text=True)
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
-        raise Error(lines[-1].removeprefix("dlpipe: ") if lines else f"dlpipe {arguments[0]} ended with {done.returncode}")
+        raise Error(lines[-1].removeprefix("dlpipe: ") if lines else f"dlpipe {arguments[0]} exited with {done.returncode}")
 
 
 def _everywhere(path: Path) -> str:

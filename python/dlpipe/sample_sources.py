@@ -146,7 +146,7 @@ class _Rows:
                     f"{self._images[1]!r}), or fields= with {self._images[1]!r}: 'mask' if it holds the class of each pixel")
         numbers = [c.name for c in self._columns if c.name.lower() in LABEL_NAMES and fields[c.name] in ("f32", "f64")]
         if numbers and "label" not in fields.values():
-            logging.getLogger("dlpipe").warning("[from_dataset] column %r has a name of classes, but is %s: it is stored as numbers, "
+            logging.getLogger("dlpipe").warning("[from_dataset] column %r has a name that usually means classes, but its type is %s: it is stored as numbers, "
                                                 "and the dataset has no classes; cast it to datasets.ClassLabel or int64 if it "
                                                 "holds classes", numbers[0], dict(self.dataset.features)[numbers[0]])  # fmt: skip
         if self._images and "path" not in fields:

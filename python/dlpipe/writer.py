@@ -180,8 +180,8 @@ class _Ones:
     def check(self):
         """Raises MisuseError if all samples so far look like this."""
         if self.samples is not None and self.samples > 1:
-            refuse(f"field {self.name!r} has a 0 or 1 for each of {self.length} labels in every sample, and 'labels' takes the numbers or names "
-                   f"of those that are there; give fields= with {self.name!r}: 'multi-hot', and classes= with {self.length} names")
+            refuse(f"field {self.name!r} has a 0 or 1 for each of {self.length} labels in every sample, but 'labels' takes the numbers or names "
+                   f"of those that apply; give fields= with {self.name!r}: 'multi-hot', and classes= with {self.length} names")
 
 
 def _is_near(cast, array):

@@ -19,7 +19,7 @@ POINTS = np.float32([[1, 2, 1], [3, 4, 0], [5, 5, 1]])
 
 def refused(tmp_path, samples):
     """The fields that the refusal of these samples says to give."""
-    with pytest.raises(dlpipe.MisuseError, match="which no augmentation moves with the image") as caught:
+    with pytest.raises(dlpipe.MisuseError, match="which augmentations only transform with the image") as caught:
         dlpipe.from_dataset(samples, tmp_path / "refused")
     assert list(tmp_path.iterdir()) == []
     return ast.literal_eval(re.search(r"give dlpipe.from_dataset fields=(\{.*?\})", str(caught.value))[1])
@@ -60,7 +60,7 @@ def test_boxes_points_and_masks_are_refused_with_the_fields_that_move_them(tmp_p
 def test_key_points_without_visibility_and_masks_of_several_objects_want_a_function(tmp_path):
     with pytest.raises(dlpipe.MisuseError, match="visible .1 or 0.: add the third number in sample="):
         dlpipe.from_dataset([{"image": WIDE, "keypoints": POINTS[:, :2]}], tmp_path / "d")
-    with pytest.raises(dlpipe.MisuseError, match=r"'masks' is \[2, 6, 10\]: make one in sample="):
+    with pytest.raises(dlpipe.MisuseError, match=r"'masks' is \[2, 6, 10\]: combine them in sample="):
         dlpipe.from_dataset([{"image": WIDE, "masks": np.zeros((2, 6, 10), bool)}], tmp_path / "d")
     with pytest.raises(dlpipe.MisuseError, match=r"'mask' is float32 \[6, 10\]: make it uint8 in sample="):
         dlpipe.from_dataset([{"image": WIDE, "mask": CLASSES.astype(np.float32)}], tmp_path / "d")
@@ -167,7 +167,7 @@ def test_masks_of_single_objects_are_named_at_the_first_sample_whatever_their_nu
         sample = (WIDE, {**target, name: masks})
         with pytest.raises(dlpipe.MisuseError, match=f"'{name}' holds a mask of each object") as caught:
             dlpipe.from_dataset([sample], tmp_path / "d")
-        assert f"'{name}' is [{count}, 6, 10]: make one in sample=" in str(caught.value)
+        assert f"'{name}' is [{count}, 6, 10]: combine them in sample=" in str(caught.value)
         assert refused(tmp_path, [sample]) == {"image": "image", "boxes": "boxes", "labels": "labels:boxes"}
     with pytest.raises(dlpipe.MisuseError, match="'masks' holds a mask of each object"):
         dlpipe.from_dataset([{"image": WIDE, "masks": masks}], tmp_path / "d")

@@ -343,7 +343,7 @@ def test_a_label_that_is_no_class_is_not_left_out_silently(tmp_path, caplog):
     some = [make_image(0), make_image(1)]
     parquet.write_table(pa.table({"image": some, "label": [["a"], ["b", "c"]]}), tmp_path / "a.parquet")
     for store in (dlpipe.from_dataset, dlpipe.ingest):
-        with pytest.raises(dlpipe.MisuseError, match="column 'label' of .*a.parquet has a name of classes, but is list"):
+        with pytest.raises(dlpipe.MisuseError, match="column 'label' of .*a.parquet has a name that usually means classes, but its type is list"):
             store(tmp_path / "a.parquet", tmp_path / "d")
     dlpipe.from_dataset(tmp_path / "a.parquet", tmp_path / "d", fields={"image": "image"})
     parquet.write_table(pa.table({"image": some, "label": [0.5, 1.0]}), tmp_path / "b.parquet")

@@ -519,7 +519,7 @@ def whole():
     # Before anything is imported:
     (["slow:net", "-o", "there.dlm"], "there.dlm exists already"), (["slow:net", "--image", "3,8"], "--image 3,8: give C,H,W"),
     (["slow:net", "--image", "3,0,8"], "--image 3,0,8: give C,H,W"), (["slow:net", "--arg", "x"], "--arg x: give NAME=VALUE"),
-    (["slow"], "'slow' names no function")])  # fmt: skip
+    (["slow"], "'slow' does not name a function")])  # fmt: skip
 def test_misuse_of_the_command(tmp_path, monkeypatch, capsys, arguments, said):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])

@@ -276,7 +276,7 @@ def test_what_draws_at_random_is_found_by_reading_samples_twice(tmp_path, caplog
     report = dlpipe.from_dataset({"train": Images(20), "val": Drawing(20)}, tmp_path / "d", workers=workers)
     assert [d["samples"] for d in report["datasets"]] == [20, 20]
     drawn = [record.getMessage() for record in caplog.records if "each time" in record.getMessage()]
-    assert len(drawn) == 1 and "sample 0 of 'val' has another image each time" in drawn[0] and "'train'" not in drawn[0]
+    assert len(drawn) == 1 and "sample 0 of 'val' has a different image each time" in drawn[0] and "'train'" not in drawn[0]
 
 
 def test_a_random_function_of_the_items_is_found_too(tmp_path, caplog):
@@ -291,7 +291,7 @@ def test_a_random_function_of_the_items_is_found_too(tmp_path, caplog):
     for samples in (Images(9), map(Images(9).__getitem__, range(9))):
         caplog.clear()
         dlpipe.from_dataset(samples, tmp_path / type(samples).__name__, sample=drawn)
-        assert "sample 0 has another image each time" in caplog.text
+        assert "sample 0 has a different image each time" in caplog.text
     caplog.clear()
     fields = {"image": "image", "label": "label"}
     dlpipe.from_dataset([{"x": IMAGE}, {"x": IMAGE}], tmp_path / "emptied", sample=emptied, fields=fields)
@@ -441,7 +441,7 @@ def test_pillow_images(tmp_path):
 
 def test_what_the_first_sample_has_not_is_told_by_name_and_number(tmp_path):
     samples = [{"image": IMAGE, "label": "a"}, {"image": IMAGE, "label": "b", "x": 2.7}]
-    with pytest.raises(dlpipe.MisuseError, match="sample 1 has 'x', which the first sample, .* give fields="):
+    with pytest.raises(dlpipe.MisuseError, match="sample 1 has 'x', which the first sample lacks.* give fields="):
         dlpipe.from_dataset(samples, tmp_path / "d")
     dlpipe.from_dataset(samples, tmp_path / "e", fields={"image": "image", "label": "label"})
     with pytest.raises(dlpipe.MisuseError, match=r"no 'x'.*fields= without it.*sample 1"):

@@ -197,7 +197,7 @@ def test_the_doctor_says_who_waits_for_whom_and_how_many_cores_it_takes(train):
     assert re.search(r"^At [\d,]+ samples/s your loop waited for the loader [\d.]+% of the time, and a finished batch waited "
                      r"for your loop [\d.]+% of it\.$", said, re.M), said
     assert re.search(r"^1,000 samples/s need \d+\.\d\d cores for decoding and augmenting; this loader has 2 threads\.$", said, re.M)
-    assert "most of its work is in the" in said
+    assert "most of the loader's work is in the" in said
 
 
 def test_the_doctor_names_a_loop_that_limits(train):
