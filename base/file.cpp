@@ -180,7 +180,7 @@ Status AsideFile::keep_permissions() {
     mode &= ~static_cast<mode_t>(S_IRWXG);
   // On a file system without permissions, both files have the same ones.
   if ((made.st_mode & kPermissions) == mode || ::fchmod(fd_, mode) == 0) return {};
-  return status_from_errno(area_, concat("cannot give the new ", path_, " the permissions of the old one"),
+  return status_from_errno(area_, concat("cannot copy the permissions of the old ", path_, " to the new one"),
                            errno);
 }
 

@@ -205,7 +205,7 @@ std::string words_text(const CommandText& command) {
   if (words.empty()) return "";
   const OptionText* const model = command.find("--ckpt");
   const bool is_by_name = model != nullptr && !model->is_word();
-  return concat(": it takes ", words, is_by_name ? ", and the model or run by --ckpt" : "");
+  return concat(": the command takes ", words, is_by_name ? ", and the model or run by --ckpt" : "");
 }
 
 std::string did_you_mean(const OptionText& option, const char* value = "") {

@@ -427,8 +427,9 @@ void add_train_options(Flags& part, run::BenchTrainOptions& train) {
                   "Modules (a glob) that run again in backward instead of keeping their activations");
   part.add_flag("--explain", train.explain,
                 "Print each op's kernel, rates and share of the machine's roofline");
-  part.add_option("--kernels", train.kernels,
-                  "How kernels are chosen; auto: as DLPIPE_KERNELS in the environment says, else measured")
+  part.add_option(
+          "--kernels", train.kernels,
+          "How kernels are chosen; auto: the value of the environment variable DLPIPE_KERNELS, else measured")
       .completes(names_of(run::kKernelsByNames));
   part.add_option("--device", train.device, "cpu, cuda");
   part.add_option("--graph", train.graph, "On a device, launch each step as one graph")

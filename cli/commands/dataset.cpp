@@ -615,10 +615,10 @@ std::string text_of_lists(const std::vector<std::string>& lists, bool is_changed
   if (lists.empty()) return "";
   std::string words;
   for (const std::string& list : lists) words += concat(shell_word(list), " ");
-  return concat(
-      quoted_names(lists), lists.size() == 1 ? " records" : " record",
-      " what the folders don't (fields, classes in their order): `dlpipe ingest ", words,
-      is_changed ? "DATA` reads them back, changed as the warning says" : "DATA` reads everything back");
+  return concat(quoted_names(lists), lists.size() == 1 ? " records" : " record",
+                " what the folders don't (fields, classes in their order): `dlpipe ingest ", words,
+                is_changed ? "DATA` reads them back, changed as described in the warning"
+                           : "DATA` reads everything back");
 }
 
 void warn_of_changes(const data::ExportReport& report) {

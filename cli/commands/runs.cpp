@@ -87,9 +87,9 @@ Status examine(const DoctorOptions& options) {
   const auto ledger = formats::read_json(options.run + "/ledger.json");
   if (!ledger.ok()) {
     DLPIPE_RETURN_IF_ERROR(run::refuse_other_kind("doctor", options.run, run::Wanted::kRun));
-    return ledger.status().with_context(
-        concat("[doctor] ", options.run,
-               " has no ledger: give the --out of a `dlpipe train` that has trained for a second: "));
+    return ledger.status().with_context(concat("[doctor] ", options.run,
+                                               " has no ledger; give the run directory of a `dlpipe train` "
+                                               "that has trained for at least a second: "));
   }
   run::TrainConfig config;
   DLPIPE_RETURN_IF_ERROR(run::read_config(options.run + "/config.toml", config));

@@ -349,12 +349,12 @@ Json finished_folds(const std::string& out, const Json& made_of) {
   }
   const Json json = value_or_throw(formats::read_json(file));
   if (json["data_id"] != made_of["data_id"])
-    refuse("crossval", file, " is of another dataset; give the same, or another --out");
+    refuse("crossval", file, " belongs to another dataset; give the same dataset, or another --out");
   const std::string was = only_in(json["options"], made_of["options"]),
                     is = only_in(made_of["options"], json["options"]);
   if (!was.empty() || !is.empty())
     refuse("crossval", file, " was begun with other options: ", was.empty() ? "none" : printable(was),
-           " there, ", is.empty() ? "none" : printable(is), " here; give the same, or another --out");
+           " there, ", is.empty() ? "none" : printable(is), " here; give the same options, or another --out");
   return json["folds"];
 }
 

@@ -150,7 +150,7 @@ Result<RecordLayout::Head> RecordLayout::head(std::span<const std::span<const st
   for (size_t i = 0; i < values.size(); ++i) {
     const Place& place = places_[i];
     if (place.fixed && values[i].size() != place.bytes)
-      return misuse("dataset", "field ", i, " has ", values[i].size(), " bytes, but its schema says ",
+      return misuse("dataset", "field ", i, " has ", values[i].size(), " bytes, but its schema needs ",
                     place.bytes);
     if (place.fixed) {
       std::memcpy(head.bytes.data() + place.at, values[i].data(), values[i].size());

@@ -127,7 +127,7 @@ std::span<const ConfigOption> config_options() {
        &C::decode, kFree, 0, 0, names_of(kDecodeNames)},
 
       {"epochs", "optimisation", "Passes over the training data", &C::epochs, false, 0, 1e9},
-      {"max-steps", "optimisation", "Stop after N steps, whatever --epochs says; -1: no limit", &C::max_steps,
+      {"max-steps", "optimisation", "Stop after N steps, regardless of --epochs; -1: no limit", &C::max_steps,
        false, -1, kMany},
       {"accumulate", "optimisation", "Batches whose gradients are averaged into one step", &C::accumulate,
        false, 1, 1e6},
@@ -243,8 +243,8 @@ std::span<const ConfigOption> config_options() {
        kMostAtOnce},
       {"kernels", "run",
        "measured: the fastest of several kernels, found at first use and remembered on this machine; rules: "
-       "built-in choices; auto: the environment's DLPIPE_KERNELS, else measured, or rules on several "
-       "machines",
+       "built-in choices; auto: the value of the environment variable DLPIPE_KERNELS, else measured, or "
+       "rules on several machines",
        &C::kernels, false, 0, 0, names_of(kKernelsByNames)},
       {"isa", "run",
        "Instruction set of the CPU's kernels, for machines with different CPUs that compute one run; auto: "

@@ -454,7 +454,7 @@ Status SampleWriter::Impl::check(const NewSample& sample) const {
     const bool is_label = fields[i].kind == data::FieldKind::kLabel;
     if (!is_label && expected && sample.values[i].size() != *expected)
       return misuse("writer", "sample ", next, ": field '", printable(fields[i].name), "' has ",
-                    sample.values[i].size(), " bytes, but its shape says ", *expected);
+                    sample.values[i].size(), " bytes, but its shape needs ", *expected);
   }
   const auto labels_fields = std::count_if(fields.begin(), fields.end(), [](const data::Field& field) {
     return field.kind == data::FieldKind::kLabels;

@@ -101,12 +101,11 @@ Result<std::unique_ptr<RunDirectory>> RunDirectory::reopen(const std::string& pa
     const bool has_begun = trace.empty() && fs::exists(path + "/checkpoints", error);
     // If another process is just beginning the run, this reports it.
     if (has_begun) DLPIPE_RETURN_IF_ERROR(RunDirectory(path).lock());
-    return Status(
-        ErrorCode::kNotFound,
-        concat("[run] ", path,
-               has_begun ? " contains no run yet: it was stopped before its first step; run the command "
-                           "that started it again"
-                         : " contains no run (no config.toml); give a run directory"));
+    return Status(ErrorCode::kNotFound,
+                  concat("[run] ", path,
+                         has_begun ? " contains no run yet: it was stopped before its first step; repeat the "
+                                     "command that started it"
+                                   : " contains no run (no config.toml); give a run directory"));
   }
   std::unique_ptr<RunDirectory> directory(new RunDirectory(path));
   DLPIPE_RETURN_IF_ERROR(directory->lock());

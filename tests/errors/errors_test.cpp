@@ -82,7 +82,7 @@ TEST_F(ErrorsTest, OfCommandLines) {
       {{"resnet18"}, 2, {"the name of a model", "`dlpipe info resnet18`"}},
       {{"bench", "pipeline"}, 2, {"see 'dlpipe bench pipeline --help'"}},
       {{"eval", "--ckpt", "a", "--data", "b", "c"}, 2, {"[eval] unexpected argument 'c'"}},
-      {{"eval", "run", "data"}, 2, {"'data': it takes DATA, and the model or run by --ckpt"}},
+      {{"eval", "run", "data"}, 2, {"'data': the command takes DATA, and the model or run by --ckpt"}},
       {{"eval", "--ckpt", "a"}, 2, {"[eval] DATA is missing"}},
       {{"eval", "--ckpt", "a", "--data=", "b"}, 2, {"DATA is already given by --data"}},
       {{"predict", "a.jpg"}, 2, {"--ckpt is missing"}},

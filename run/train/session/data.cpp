@@ -523,15 +523,15 @@ void warn_of_training_set(const TrainConfig& config, const data::Dataset& val, c
     if (seen > 0)
       warn(notes,
            concat(human_count(seen), " of the ", counted(val.size(), "sample"), " of ", val.directory(),
-                  " are also in the training set: their metrics show how well the model remembers, not how "
-                  "well it will do on new data; give --val other data"));
+                  " are also in the training set: metrics on them do not show how well the model does on new "
+                  "data; give --val other data"));
     return;
   }
   const std::string images = images_of(config, kDataOption), val_images = images_of(config, kValOption);
   warn(notes,
        concat("the validation set is the training set (", val_images.empty() ? val.directory() : val_images,
-              "): its metrics show how well the model remembers, not how well it will do on new data; give "
-              "--val other data, or split the data with `dlpipe ingest ",
+              "): its metrics do not show how well the model does on new data; give --val other data, or "
+              "split the data with `dlpipe ingest ",
               images.empty() ? "SRC" : shell_word(images), " DST --split 0.9,0.1`"));
 }
 

@@ -228,7 +228,7 @@ TEST(Train, ARunThatWasStoppedWhileItLinkedSaysHowToGoOn) {
   fs::create_directories(folder / "run/linked.partial");
   const Outcome outcome = run_dlpipe({"train", "--resume", folder / "run"});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_NE(outcome.err.find("stopped before its first step; run the command that started it again"),
+  EXPECT_NE(outcome.err.find("stopped before its first step; repeat the command that started it"),
             std::string::npos)
       << outcome.err;
 }

@@ -137,7 +137,7 @@ TEST(RunDirectory, AStartThatWasStoppedBeforeItsFirstStepBeginsAgain) {
   { ASSERT_TRUE((*RunDirectory::create(folder / "run"))->start_logs(0).ok()); }
   ASSERT_TRUE(fs::exists(folder / "run/metrics.jsonl"));
   const Status resumed = RunDirectory::reopen(folder / "run").status();
-  EXPECT_NE(resumed.message().find("run the command that started it again"), std::string::npos)
+  EXPECT_NE(resumed.message().find("repeat the command that started it"), std::string::npos)
       << resumed.message();
   EXPECT_TRUE(RunDirectory::create(folder / "run").ok());
 }

@@ -467,7 +467,7 @@ Status Lister::take_field_options() {
                     "automatically; dlpipe.from_dataset accepts samples with any fields");
     if (tar_.options.alone)
       return misuse("ingest", option,
-                    "no image in it has this ending; give all that follows the name's first dot");
+                    "no image in it has this ending; give everything after the first dot of the name");
     listing_.warnings.push_back(concat("[ingest] ", option, "no image in it has this ending"));
   }
   return {};
