@@ -258,7 +258,7 @@ class GraphRecord {
              images_.boxes->name == "ssd" ? ", which counts the background" : "", ")");
     } else if (arguments.classes != images_.classes) {
       refuse("model", graph_.name, " has ", images_.classes, " classes, the data has ", arguments.classes,
-             ", and it doesn't end with a linear layer that could be reinitialised; export it with ",
+             ", and the model doesn't end with a linear layer that could be reinitialised; export it with ",
              arguments.classes, " classes");
     }
     return std::make_shared<GraphModule>(own);

@@ -36,7 +36,7 @@ std::vector<TensorSpec> infer(std::span<const TensorSpec> inputs, std::span<cons
     const double scaled = scale * static_cast<double>(x.shape[axis + 1]);
     if (scale < 0 ||
         (scale != 0 && !(std::abs(scaled - size) <= 1 + 1e-6 * size)))  // sizes may be rounded or truncated
-      refuse("resize", "expected the scale of ", x.shape[axis + 1], " pixels to ",
+      refuse("resize", "expected a scale that turns ", x.shape[axis + 1], " pixels into ",
              attrs.size[static_cast<size_t>(axis)], ", or 0 for output / input, got ", scale);
   }
   return {{{x.shape[0], attrs.size[0], attrs.size[1], x.shape[3]}, x.dtype, Layout::kPlain}};

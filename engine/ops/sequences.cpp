@@ -44,7 +44,7 @@ void check_ids(const Tensor& ids, int64_t rows) {
   const int64_t* id = ids.data<int64_t>();
   for (int64_t i = 0; i < ids.elements(); ++i) {
     if (id[i] < 0 || id[i] >= rows) {
-      reject("embedding", concat("id ", id[i], " at place ", i, " is not a row of a table of ", rows));
+      reject("embedding", concat("id ", id[i], " at position ", i, " is not a row of a table of ", rows));
     }
   }
 }

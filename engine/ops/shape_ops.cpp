@@ -58,7 +58,7 @@ std::vector<TensorSpec> concat_rule(std::span<const TensorSpec> inputs, std::spa
     if (shape.rank() == out.shape.rank()) shape[axis] = out.shape[axis];
     if (!(shape == out.shape) || inputs[k].dtype != out.dtype) {
       reject("concat", concat("expected inputs that differ only along axis ", axis, ", got ",
-                              describe(inputs[0]), " and, as number ", k, ", ", describe(inputs[k])));
+                              describe(inputs[0]), ", and as input ", k, " ", describe(inputs[k])));
     }
     out.shape[axis] += size;
   }

@@ -116,7 +116,7 @@ int64_t ElementwiseOptimizer::steps() const {
 
 void ElementwiseOptimizer::update_flat(const FlatPart&) const {
   throw Error(
-      Status(ErrorCode::kUnsupported, concat("[optimizer] this one has no step on devices; use one of ",
+      Status(ErrorCode::kUnsupported, concat("[optimizer] this optimizer can't run on a device; use one of ",
                                              names_on_device(OptimizerRegistry::builtin()))));
 }
 
@@ -161,7 +161,7 @@ void ElementwiseOptimizer::step(double lr) {
 
 void ElementwiseOptimizer::step_shares(double lr, std::span<const Tensor> gradients) {
   if (gradients.size() != slots_.size())
-    fail(concat("there are ", gradients.size(), " gradients of shares, and ", slots_.size(), " parameters"));
+    fail(concat("got ", gradients.size(), " gradients of shares for ", slots_.size(), " parameters"));
   for (size_t s = 0; s < slots_.size(); ++s) {
     const Tensor& grad = gradients[s];
     if (!grad.defined()) continue;
@@ -286,7 +286,7 @@ void ElementwiseOptimizer::load_state(const std::vector<NamedTensor>& state) {
     load_entry(slot, slot.forms[place->second.state], entry, begin,
                &loaded[place->second.slot][place->second.state]);
   }
-  if (steps < 0) fail("the saved state has no number of steps; it is another file, or truncated");
+  if (steps < 0) fail("the saved state lacks its step count; it is another file, or truncated");
   for (size_t s = 0; s < slots_.size(); ++s) {
     for (size_t i = 0; i < loaded[s].size(); ++i) {
       const Loading& loading = loaded[s][i];

@@ -24,7 +24,7 @@ Status check_on_device(std::string_view area, const OptimizerRecord& optimizer,
                        const OptimizerRegistry& optimizers, const Device& device) {
   if (device.is_host() || optimizer.on_device) return {};
   return {ErrorCode::kUnsupported,
-          concat("[", area, "] --optimizer ", optimizer.name, " has no step on ", device.name(),
+          concat("[", area, "] --optimizer ", optimizer.name, " can't run on ", device.name(),
                  "; use one of ", names_on_device(optimizers), ", or --device cpu")};
 }
 

@@ -60,11 +60,12 @@ constexpr OptionDefault kOneCycle[] = {{"warmup-start", "0"}, {"final-ratio", "0
 
 constexpr ScheduleRecord kSchedules[] = {
     {"constant", "the rate stays at its peak", constant, kWarmup},
-    {"step", "multiplied by --gamma after each of --milestones, in epochs", step_down, kStep},
+    {"step", "the rate is multiplied by --gamma after each of --milestones, in epochs", step_down, kStep},
     {"cosine", "half a cosine from the peak to --final-ratio of it", cosine, kToTheEnd},
     {"linear", "a straight line from the peak to --final-ratio of it", linear, kToTheEnd},
-    {"one_cycle", "up along a cosine until --peak-at of the steps, then down to --final-ratio of the peak",
-     one_cycle, kOneCycle}};
+    {"one_cycle",
+     "rises along a cosine until --peak-at of the steps, then falls to --final-ratio of the peak", one_cycle,
+     kOneCycle}};
 
 bool takes_warmup(const OptionDefault& option) {
   return std::string_view(option.name) == "warmup";

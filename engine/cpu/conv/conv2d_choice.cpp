@@ -257,13 +257,13 @@ KernelChoice conv_choice(ConvPass pass, const Conv2dShape& s, DType dtype, int b
       (choice.kernel == kOwnDepthwise && pass == ConvPass::kBackwardWeights && depthwise_fits(s)) ||
       (choice.kernel == kOwnProduct && pass == ConvPass::kForward && product_fits(s));
   if (!known) {
-    throw Error(
-        Status(ErrorCode::kCorrupt, concat("[kernels] '", choice.kernel, "' is not a kernel for '", key,
-                                           "' in kernels.json; use direct, winograd, ", kOwnWinograd,
-                                           " (3x3, stride 1, channels in eights), ", kOwnTaps,
-                                           " (dilated or a large kernel, stride 1, one group), ",
-                                           kOwnDepthwise, " (backward_weights, a group per channel) or ",
-                                           kOwnProduct, " (forward, one group, channels in whole vectors)")));
+    throw Error(Status(ErrorCode::kCorrupt,
+                       concat("[kernels] '", choice.kernel, "' is not a kernel for '", key,
+                              "' in kernels.json; use direct, winograd, ", kOwnWinograd,
+                              " (3x3, stride 1, channels a multiple of 8), ", kOwnTaps,
+                              " (dilated or a large kernel, stride 1, one group), ", kOwnDepthwise,
+                              " (backward_weights, a group per channel) or ", kOwnProduct,
+                              " (forward, one group, channels that fill whole vectors)")));
   }
   return choice;
 }
@@ -278,12 +278,12 @@ static std::string why_not_winograd(ConvPass pass, const Conv2dShape& s, DType d
   if (s.kh != 3 || s.kw != 3) return concat(s.kh, "x", s.kw);
   if (s.stride != std::array{1, 1}) return concat("stride ", s.stride[0], "x", s.stride[1]);
   if (s.groups > 1) return concat(s.groups, " groups");
-  if (!winograd_fits(s)) return "channels not in eights, or much padding";
+  if (!winograd_fits(s)) return "channels not a multiple of 8, or much padding";
   if (kernel_isa() < KernelIsa::kAvx2) return "no fused multiply-add";
   if (s.n * winograd_tiles_an_image(pass, s) < kFewestTiles)
     return "too few tiles to pay for transforming the weights";
   if (!wants_own_winograd(dtype)) return "oneDNN's kernels";
-  return prefers_own_winograd(pass, s, dtype) ? "kernels.json says so" : "images fill their tiles badly";
+  return prefers_own_winograd(pass, s, dtype) ? "kernels.json selects it" : "images fill their tiles badly";
 }
 
 std::string conv_explanation(ConvPass pass, const Conv2dShape& s, DType dtype) {

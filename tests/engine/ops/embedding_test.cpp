@@ -12,7 +12,7 @@ TEST(EmbeddingOp, NamesTheIdThatIsNoRow) {
     embedding(Tensor::zeros({5, 2}), ids);
     FAIL() << "row 7 of 5 was read";
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "[embedding] id 7 at place 1 is not a row of a table of 5");
+    EXPECT_STREQ(error.what(), "[embedding] id 7 at position 1 is not a row of a table of 5");
   }
 }
 

@@ -136,12 +136,12 @@ TEST(ResizeOp, RefusesWhatIsNoImageOrSize) {
   expect_refusal({{1, 0, 2, 3}}, {}, "at least one pixel");
   expect_refusal(images, {.size = {0, 4}}, "expected a size of at least 1x1, got 0x4");
   expect_refusal(images, {.size = {4, 4}, .scale_width = -2},
-                 "scale of 2 pixels to 4, or 0 for output / input, got -2");
+                 "scale that turns 2 pixels into 4, or 0 for output / input, got -2");
   expect_refusal(images, {.size = {1, 1}, .scale_width = -1e-9}, "got -1e-09");
   // Places by a scale that isn't theirs are nowhere: this one's are NaN.
   expect_refusal(
       images, {.size = {4, 4}, .coordinates = ResizeCoordinates::kHalfPixelSymmetric, .scale_height = 1e-310},
-      "scale of 2 pixels to 4");
+      "scale that turns 2 pixels into 4");
 }
 
 }  // namespace

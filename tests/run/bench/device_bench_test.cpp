@@ -55,7 +55,7 @@ TEST_F(DeviceBench, AnOptimizerWithoutAStepThereIsRefusedAndTheOthersAreNamed) {
       if (record->on_device) others += concat(record->name, ", ");
     EXPECT_NE(others.find("sgd"), std::string::npos);
     EXPECT_EQ(others.find("adafactor"), std::string::npos);
-    EXPECT_EQ(error.what(), "[bench] --optimizer adafactor has no step on simulated; use one of " + others +
+    EXPECT_EQ(error.what(), "[bench] --optimizer adafactor can't run on simulated; use one of " + others +
                                 "own_sgd, or --device cpu");
   }
 }
