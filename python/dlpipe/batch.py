@@ -8,6 +8,7 @@ import functools
 import itertools
 import keyword
 import math
+import operator
 import os
 import re
 import sys
@@ -138,7 +139,7 @@ class Ragged:
     """A variable-length field: the rows of all samples concatenated, and the offset at which each sample begins.
 
     `values` is [rows, ...], `offsets` int64 [samples + 1]. The rows of sample i are values[offsets[i]:offsets[i + 1]], or
-    ragged[i]. Both arrays are in the batch's memory.
+    ragged[i]. ragged[2:5] is a Ragged of these samples. Both arrays are in the batch's memory, on the host also with device="cuda".
     """
 
     __slots__ = ("values", "offsets")
@@ -150,8 +151,17 @@ class Ragged:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, i: int) -> Any:
+    def __getitem__(self, i: int | slice) -> Any:
         samples = len(self)
+        if isinstance(i, slice):
+            begin, end, step = i.indices(samples)
+            if step != 1:
+                raise MisuseError(f"[batch] the step of a slice is {step}; give 1, or take single samples: [ragged[i] for i in ...]")
+            offsets = self.offsets[begin:max(begin, end) + 1]
+            return Ragged(self.values[int(offsets[0]):int(offsets[-1])], offsets - offsets[0])
+        if not hasattr(i, "__index__"):
+            raise MisuseError(f"[batch] the index is {i!r}; give the number of a sample, or a slice")
+        i = operator.index(i)
         if not -samples <= i < samples:
             raise IndexError(f"sample {i} of {samples}")
         i %= samples
@@ -160,16 +170,33 @@ class Ragged:
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
 
+    def to(self, device: Any, *, non_blocking: bool = False) -> Ragged:
+        """A Ragged on another device, as torch.Tensor.to makes it. For PyTorch only."""
+        self._refuse_unless(hasattr(self.values, "new_zeros"), "to", "is for PyTorch's tensors")
+        return Ragged(self.values.to(device, non_blocking=non_blocking), self.offsets.to(device, non_blocking=non_blocking))
+
     def texts(self) -> list[str]:
-        """A field of bytes as a list of str."""
-        return [os.fsdecode(bytes(memoryview(rows.numpy() if hasattr(rows, "numpy") else rows))) for rows in self]
+        """A field of texts or bytes as a list of str."""
+        self._refuse_unless(self._dtype == "uint8" and self.values.ndim == 1, "texts", "is for fields of texts or bytes")
+        values = self.values.cpu().numpy() if hasattr(self.values, "new_zeros") else self.values
+        data, offsets = bytes(memoryview(values)), self.offsets.tolist()
+        return [os.fsdecode(data[begin:end]) for begin, end in zip(offsets, offsets[1:])]
 
     def multi_hot(self, classes: int) -> Any:
         """A field of labels as float32 [samples, classes], of the same framework: 1 for each label that the sample has, else 0.
 
         `classes` is their number, such as len(loader.classes).
         """
-        if hasattr(self.values, "new_zeros"):
+        are_labels = self._dtype in ("int64", "int32") and self.values.ndim == 1  # int32: JAX's
+        self._refuse_unless(are_labels, "multi_hot", "is for fields of labels")
+        is_torch = hasattr(self.values, "new_zeros")
+        # On a GPU, the check would wait for the values.
+        if len(self.values) > 0 and (not is_torch or self.values.device.type == "cpu"):
+            least, most = int(self.values.min()), int(self.values.max())
+            if least < 0 or most >= classes:
+                raise IndexError(f"[batch] a sample has the label {least if least < 0 else most}, but multi_hot got {classes} classes; give it "
+                                 "len(loader.classes)")  # fmt: skip
+        if is_torch:
             import torch
 
             rows = torch.repeat_interleave(self.offsets.diff()).to(self.values.device)
@@ -185,6 +212,16 @@ class Ragged:
         import jax.numpy as jnp
 
         return jnp.asarray(dense)
+
+    @property
+    def _dtype(self):
+        return str(self.values.dtype).removeprefix("torch.")
+
+    def _refuse_unless(self, is_fit, method, purpose):
+        if not is_fit:
+            shape = ", ".join(["rows", *map(str, self.values.shape[1:])])
+            raise MisuseError(f"[batch] {method}() {purpose}, but this field holds {self._dtype} [{shape}] of "
+                              f"{type(self.values).__module__.split('.')[0]}; use ragged[i] or ragged.values")  # fmt: skip
 
     def __reduce__(self) -> Any:
         return Ragged, (self.values, self.offsets)

@@ -62,8 +62,43 @@ def test_labels_as_a_zero_or_one_for_each_class(objects, as_):
         assert isinstance(dense, framework.ndarray if as_ == "numpy" else framework.Tensor if as_ == "torch" else framework.Array)
         expected = [[float(name in objects[1][path]["kind"]) for name in loader.classes] for path in batch.path]
         assert str(dense.dtype).endswith("float32") and np.asarray(dense).tolist() == expected
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError, match="has the label [0-9]+, but multi_hot got 1 classes"):
         batch.kind.multi_hot(1)
+
+
+@pytest.mark.parametrize("as_", ["numpy", "torch", "jax"])
+def test_methods_refuse_fields_of_other_kinds(objects, as_):
+    pytest.importorskip(as_)
+    batch = next(iter(loader_of(objects, as_=as_)))
+    for field, held in (("box", r"float32 \[rows, 4\]"), ("kind", "int(64|32) "), ("score", r"float32 \[rows\]")):
+        with pytest.raises(dlpipe.MisuseError, match=rf"texts\(\) is for fields of texts or bytes, but this field holds {held}"):
+            batch[field].texts()
+    for field in ("box", "score", "caption"):
+        with pytest.raises(dlpipe.MisuseError, match=r"multi_hot\(\) is for fields of labels, but this field holds (float32|uint8) "):
+            batch[field].multi_hot(70)
+
+
+@pytest.mark.parametrize("as_", ["numpy", "torch", "jax"])
+def test_a_slice_holds_the_rows_of_its_samples(objects, as_):
+    pytest.importorskip(as_)
+    batch = next(iter(loader_of(objects, as_=as_)))
+    for chosen in (slice(0, 2), slice(3, None), slice(-3, -1), slice(None), slice(5, 5), slice(6, 2), slice(9, 12)):
+        part, samples = batch.box[chosen], range(8)[chosen]
+        assert isinstance(part, dlpipe.Ragged) and len(part) == len(samples) and int(part.offsets[0]) == 0
+        for rows, i in zip(part, samples):
+            np.testing.assert_array_equal(rows, batch.box[i])
+    assert batch.caption[2:4].texts() == batch.caption.texts()[2:4]
+    for index in (slice(0, 4, 2), slice(None, None, -1), "box", [0, 1]):
+        with pytest.raises(dlpipe.MisuseError, match="step of a slice|give the number of a sample, or a slice"):
+            batch.box[index]
+
+
+def test_tensors_are_copied_to_another_device(objects):
+    torch = pytest.importorskip("torch")
+    box = next(iter(loader_of(objects, as_="torch"))).box.to(torch.device("meta"), non_blocking=True)
+    assert box.values.is_meta and box.offsets.is_meta and len(box) == 8
+    with pytest.raises(dlpipe.MisuseError, match=r"to\(\) is for PyTorch's tensors"):
+        next(iter(loader_of(objects))).box.to("cpu")
 
 
 def test_values_are_the_slots_own_memory_and_keep_it(objects):
