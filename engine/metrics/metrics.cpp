@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array<MetricRecord, 18> kMetrics = {{
     {.name = kLossMetric,
-     .help = "the loss selected by --loss and its options, else cross-entropy",
+     .help = "the loss of --loss and its options, without label smoothing and class weights",
      .value = cross_entropy_of,
      .lower_is_better = true},
     {.name = "top1",

@@ -225,6 +225,7 @@ struct ModelState {
   std::string tta = "none";  // views that evaluation averages over
   std::string dtype = "f32";
   std::string loss;
+  LossArguments loss_options = {};  // of the loss in evaluation: without label_smoothing and label_weights
   std::vector<std::string> metrics;
   /// For a model that can't be built by code: the JSON of graph/FORMAT.md; the graph's constants are the weights.
   std::string graph = {};

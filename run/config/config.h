@@ -44,6 +44,21 @@ struct PathOption {
 inline constexpr PathOption kPathOptions[] = {
     {"data", &TrainConfig::data}, {"val", &TrainConfig::val}, {"init", &TrainConfig::init}};
 
+/// Options of losses that evaluation uses, too. Checkpoints record them; label smoothing and class weights are for training.
+struct LossOption {
+  const char* name;  // in checkpoints
+  double LossArguments::*value;
+  std::optional<double> TrainConfig::*given;
+};
+inline constexpr LossOption kLossOptions[] = {
+    {"pos_weight", &LossArguments::pos_weight, &TrainConfig::pos_weight},
+    {"focal_gamma", &LossArguments::focal_gamma, &TrainConfig::focal_gamma},
+    {"focal_alpha", &LossArguments::focal_alpha, &TrainConfig::focal_alpha},
+    {"gamma_neg", &LossArguments::gamma_neg, &TrainConfig::gamma_neg},
+    {"gamma_pos", &LossArguments::gamma_pos, &TrainConfig::gamma_pos},
+    {"margin", &LossArguments::margin, &TrainConfig::margin},
+    {"loss_beta", &LossArguments::beta, &TrainConfig::loss_beta}};
+
 /// Whether a path may expand to several: shards-{000..127}.tar.
 inline bool is_pattern(std::string_view path) {
   return path.find_first_of("{*?[") != std::string_view::npos;

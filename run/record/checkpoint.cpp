@@ -26,6 +26,7 @@
 #include "io/formats/atomic_file.h"
 #include "io/formats/safetensors.h"
 #include "io/formats/weights_file.h"
+#include "run/config/config.h"
 #include "run/input/box_coding.h"
 #include "run/input/path_kind.h"
 
@@ -66,6 +67,27 @@ Result<uint64_t> require_hex(const Json& object, std::string_view key, std::stri
   return hex_value(text, key, file);
 }
 
+/// Those that differ from the defaults.
+Json loss_options_json(const LossArguments& options) {
+  Json json = Json::object();
+  for (const LossOption& option : kLossOptions)
+    if (options.*option.value != LossArguments().*option.value) json.set(option.name, options.*option.value);
+  return json;
+}
+
+Result<LossArguments> loss_options_from(const Json& json, std::string_view file) {
+  LossArguments options;
+  for (const LossOption& option : kLossOptions) {
+    if (!json.contains(option.name)) continue;
+    double& value = options.*option.value;
+    value = json[option.name].as_double(std::numeric_limits<double>::quiet_NaN());
+    if (!std::isfinite(value))
+      return Status(ErrorCode::kCorrupt, concat("[checkpoint] the loss option '", option.name, "' in ", file,
+                                                " is not a number; use another checkpoint"));
+  }
+  return options;
+}
+
 Json model_json(const ModelState& model) {
   Json json = Json::object({{"model", model.model},
                             {"class_count", model.arguments.classes},
@@ -80,6 +102,8 @@ Json model_json(const ModelState& model) {
                             {"dtype", model.dtype},
                             {"loss", model.loss},
                             {"metrics", texts(model.metrics)}});
+  if (Json options = loss_options_json(model.loss_options); !options.members().empty())
+    json.set("loss_options", std::move(options));
   if (!model.graph.empty()) json.set("graph", model.graph);
   if (model.task.name != "classify") {
     Json task = Json::object({{"name", model.task.name}, {"fields", texts(model.task.fields)}});
@@ -112,6 +136,7 @@ Result<ModelState> model_from(const Json& json, std::string_view file) {
   DLPIPE_ASSIGN_OR_RETURN(model.tta, formats::require_string(json, "tta", file));
   DLPIPE_ASSIGN_OR_RETURN(model.dtype, formats::require_string(json, "dtype", file));
   DLPIPE_ASSIGN_OR_RETURN(model.loss, formats::require_string(json, "loss", file));
+  DLPIPE_ASSIGN_OR_RETURN(model.loss_options, loss_options_from(json["loss_options"], file));
   DLPIPE_ASSIGN_OR_RETURN(model.classes, texts(json, "classes", file));
   DLPIPE_ASSIGN_OR_RETURN(model.metrics, texts(json, "metrics", file));
   if (json.contains("graph")) {

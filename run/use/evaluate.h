@@ -40,7 +40,7 @@ struct EvalOptions {
   TaskState task_state = {};
   TargetSpec target = {};
   const LossRecord* loss = nullptr;
-  LossArguments loss_arguments = {};  // none: validation smooths no labels
+  LossArguments loss_arguments = {};  // label_smoothing 0, and all labels weigh the same
   std::vector<const engine::MetricRecord*> metrics;
   DType dtype = DType::kF32;
   bool tf32 = false;

@@ -175,6 +175,7 @@ EvalOptions eval_options(const EvaluateOptions& options, const Registries& regis
   eval.task_state = state.task;
   eval.target = eval.task->target(state.task, state.arguments.classes);
   eval.loss = value_or_throw(registries.losses.find(state.loss));
+  eval.loss_arguments = state.loss_options;
   eval.dtype = dtype_of(loaded, options.model.dtype);
   eval.tf32 = take_tf32(options.tf32, loaded.model->device());
   eval.views = value_or_throw(parse_views(state.tta));
@@ -279,7 +280,7 @@ class SampleObserver {
 
   void add(const Batch& batch, std::span<const float> logits, int64_t classes) {
     const auto width = static_cast<size_t>(classes);
-    if (options_.on_sample && !has_classes() && !maps_)
+    if (options_.on_sample && !has_classes() && !maps_ && state_.task.mean.empty())
       targets_ = batch_target(batch, task_.target(state_.task, classes));
     for (size_t i = 0; i < static_cast<size_t>(batch.count); ++i) {
       if (batch.weight[i] == 0 || (!report_ && !options_.on_sample)) continue;
@@ -315,12 +316,27 @@ class SampleObserver {
     answer.id = id;
     answer.path = path_of(id);
     answer.answers = task_.answers(outputs, state_.task);
-    const std::span<const float> own(targets_.data<float>() + row * outputs.size(), outputs.size());
-    if (state_.task.mean.empty())
+    if (state_.task.mean.empty()) {
+      const std::span<const float> own(targets_.data<float>() + row * outputs.size(), outputs.size());
       answer.targets.assign(own.begin(), own.end());
-    else
-      answer.targets = task_.answers(own, state_.task);  // in the data's units, as the outputs
+    } else {
+      answer.targets = stored_numbers(id);  // in the data's units, as the outputs
+    }
     options_.on_sample(answer, classes_);
+  }
+
+  /// The numbers that the sample has in the fields that the model predicts.
+  std::vector<double> stored_numbers(int64_t id) {
+    std::vector<double> numbers;
+    const auto record = value_or_throw(reader_->record(id));
+    for (const std::string& name : state_.task.fields) {
+      const auto field = std::ranges::find(dataset_.fields(), name, &data::Field::name);
+      const auto bytes = value_or_throw(data::field_bytes(dataset_, record, name));
+      const size_t size = dtype_size(field->dtype);
+      for (size_t at = 0; at + size <= bytes.size(); at += size)
+        numbers.push_back(target_number(bytes.data() + at, field->dtype));
+    }
+    return numbers;
   }
 
   void add_sample(int64_t id, std::span<const float> logits) {

@@ -286,6 +286,13 @@ uint64_t given_bytes(const char* option, const std::string& text) {
 
 }  // namespace
 
+LossArguments evaluation_loss_options(const TrainConfig& config) {
+  LossArguments loss;
+  for (const LossOption& option : kLossOptions)
+    loss.*option.value = (config.*option.given).value_or(loss.*option.value);
+  return loss;
+}
+
 void set_task(SessionOptions& options, const TaskState& state, int64_t outputs,
               std::span<const double> class_weights) {
   const TrainConfig& config = options.config;
@@ -297,16 +304,9 @@ void set_task(SessionOptions& options, const TaskState& state, int64_t outputs,
   const bool is_open = config.loss == "auto";  // the data are not open yet
   eval.loss = step.loss =
       value_or_throw(options.registries.losses.find(is_open ? eval.task->loss : config.loss));
-  LossArguments& loss = step.loss_arguments;
+  eval.loss_arguments = evaluation_loss_options(config);
+  LossArguments& loss = step.loss_arguments = eval.loss_arguments;
   loss.label_smoothing = options.overfits() ? 0 : config.label_smoothing.value_or(0);
-  loss.pos_weight = config.pos_weight.value_or(loss.pos_weight);
-  loss.focal_gamma = config.focal_gamma.value_or(loss.focal_gamma);
-  loss.focal_alpha = config.focal_alpha.value_or(loss.focal_alpha);
-  loss.gamma_neg = config.gamma_neg.value_or(loss.gamma_neg);
-  loss.gamma_pos = config.gamma_pos.value_or(loss.gamma_pos);
-  loss.margin = config.margin.value_or(loss.margin);
-  loss.beta = config.loss_beta.value_or(loss.beta);
-  eval.loss_arguments = loss;  // validation weighs all classes alike
   const std::vector<float> weights(class_weights.begin(), class_weights.end());
   if (!weights.empty() && (eval.task->weighed == Weighed::kLabels || eval.task->weighed == Weighed::kBoxes)) {
     loss.label_weights =
@@ -314,7 +314,6 @@ void set_task(SessionOptions& options, const TaskState& state, int64_t outputs,
   } else {
     step.target.class_weights = weights;
   }
-  eval.loss_arguments.label_smoothing = 0;  // validation smooths no labels
   eval.metrics.clear();
   const bool are_open = config.metrics == std::vector<std::string>{"auto"};
   for (const std::string& metric : are_open ? eval.task->metrics() : config.metrics)

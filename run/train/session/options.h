@@ -78,6 +78,9 @@ void check_early_stop(const TrainConfig& config);
 /// --milestones. Throws if one is invalid.
 std::vector<double> milestones_of(const TrainConfig& config);
 
+/// The options of the config's loss that evaluation uses, too: labels are not smoothed, and all classes weigh the same.
+LossArguments evaluation_loss_options(const TrainConfig& config);
+
 /// Sets what steps and validation use from the config: loss, metrics, targets. `state` is the task as it was bound to the data.
 void set_task(SessionOptions& options, const TaskState& state, int64_t outputs,
               std::span<const double> class_weights = {});

@@ -168,6 +168,27 @@ TEST_P(TaskCommands, ClassesAreWeighedWhereThereAreSome) {
   }
 }
 
+TEST_P(TaskCommands, EvalComputesTheLossOfValidation) {
+  const bool are_labels = std::string_view(GetParam()) == "multilabel";
+  const std::vector<std::string> options =
+      are_labels ? std::vector<std::string>{"--pos-weight", "5"}
+                 : std::vector<std::string>{"--loss", "huber", "--loss-beta", "0.5"};
+  std::vector<std::string> words = {"--json", "--max-steps", "4"};
+  words.insert(words.end(), options.begin(), options.end());
+  const Json trained = json_of(train("run", words));
+  const auto loss = [&](const std::string& checkpoint) {
+    return json_of(run_dlpipe({"eval", "--ckpt", checkpoint, folder_ / "data", "--json"}))["loss"]
+        .as_double();
+  };
+  const double own = trained["validation"]["loss"].as_double();
+  EXPECT_NEAR(loss(folder_ / "run"), own, 1e-6);
+  ASSERT_EQ(run_dlpipe({"compile", folder_ / "run", "-o", folder_ / "m.dlg"}).exit_code, 0);
+  EXPECT_NEAR(loss(folder_ / "m.dlg"), own, 1e-4);
+  ASSERT_EQ(train("plain", {"--max-steps", "4"}).exit_code, 0);
+  const std::string plain = *formats::read_file(folder_ / "plain/checkpoints/last/state.json");
+  EXPECT_EQ(plain.find("loss_options"), std::string::npos) << plain;
+}
+
 TEST_P(TaskCommands, ByDefaultNothingMovesAnImageWhoseNumbersMayBePlaces) {
   const bool are_labels = std::string_view(GetParam()) == "multilabel";
   std::vector<std::string> words = {"train",          "--data", folder_ / "data", "--model", "lenet",
