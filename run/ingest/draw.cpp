@@ -7,6 +7,7 @@
 #include <string>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "base/text.h"
 #include "dlpipe/dataset.h"
@@ -132,6 +133,78 @@ std::string too_small_classes(const std::vector<double>& split, size_t s, size_t
                 " leave out --split");
 }
 
+/// Divides units in this order at the fractions of `split`, as nearly as whole units allow.
+void divide(const std::vector<double>& split, const Units& units, const std::vector<size_t>& order,
+            std::vector<size_t>& split_of) {
+  size_t samples = 0, before = 0, s = 0;
+  for (const size_t unit : order) samples += units.sizes[unit];
+  const std::vector<size_t> ends = ends_in_class(split, samples);
+  for (const size_t unit : order) {
+    while (2 * before + units.sizes[unit] > 2 * ends[s]) ++s;  // the split that contains its middle
+    split_of[unit] = s;
+    before += units.sizes[unit];
+  }
+}
+
+using ClassUnits =
+    std::map<int64_t, std::vector<size_t>>;  // the units of each class, in the order of their draws
+
+/// The same for all classes together, if each has too few units: the last ones of each class come last.
+std::vector<size_t> divide_together(const std::vector<double>& split, const Units& units,
+                                    const ClassUnits& by_class, std::vector<size_t>& split_of) {
+  std::vector<size_t> order;
+  std::vector<double> place(units.names.size());  // in its class, as a fraction
+  for (const auto& [label, own] : by_class) {
+    for (size_t i = 0; i < own.size(); ++i)
+      place[own[i]] = (static_cast<double>(i) + 0.5) / static_cast<double>(own.size());
+    order.insert(order.end(), own.begin(), own.end());
+  }
+  std::ranges::stable_sort(order, {}, [&](size_t unit) { return place[unit]; });
+  divide(split, units, order, split_of);
+  return order;
+}
+
+/// Moves units to the split `empty`, one at least, while that brings the shares nearer to `split`. Does nothing if each other
+/// split has one unit at most. Among equally good ones, the last of `order` moves.
+void fill(size_t empty, const std::vector<double>& split, const Units& units,
+          const std::vector<size_t>& order, std::vector<size_t>& split_of) {
+  std::vector<double> above(split.size());  // samples above the share
+  std::vector<size_t> count(split.size());
+  for (const size_t unit : order) {
+    const auto size = static_cast<double>(units.sizes[unit]);
+    above[split_of[unit]] += size;
+    ++count[split_of[unit]];
+    for (size_t s = 0; s < split.size(); ++s) above[s] -= split[s] * size;
+  }
+  while (true) {
+    std::optional<size_t> best;
+    double best_gain = 0;
+    for (const size_t unit : order) {
+      const size_t from = split_of[unit];
+      const auto size = static_cast<double>(units.sizes[unit]);
+      const double gain = std::abs(above[from]) + std::abs(above[empty]) - std::abs(above[from] - size) -
+                          std::abs(above[empty] + size);
+      if (from == empty || count[from] < 2 || (best && gain < best_gain)) continue;
+      best = unit;
+      best_gain = gain;
+    }
+    if (!best || (count[empty] > 0 && best_gain <= 1e-6)) return;
+    const size_t from = std::exchange(split_of[*best], empty);
+    const auto size = static_cast<double>(units.sizes[*best]);
+    above[from] -= size;
+    above[empty] += size;
+    --count[from];
+    ++count[empty];
+  }
+}
+
+/// The first split without a unit; nullopt if each has one.
+std::optional<size_t> first_empty(size_t splits, const std::vector<size_t>& split_of) {
+  for (size_t s = 0; s < splits; ++s)
+    if (std::ranges::find(split_of, s) == split_of.end()) return s;
+  return std::nullopt;
+}
+
 }  // namespace
 
 Status check_limit(int64_t limit) {
@@ -147,31 +220,29 @@ Result<std::vector<std::optional<size_t>>> draw_samples(const SampleDraw& draw) 
     return drawn;
   }
   const Units units = units_of(draw, taken);
-  std::map<int64_t, std::vector<size_t>> by_class;
+  ClassUnits by_class;
   for (size_t unit = 0; unit < units.names.size(); ++unit) by_class[units.classes[unit]].push_back(unit);
-  std::vector<size_t> counts(draw.split.size()), split_of(units.names.size());
+  std::vector<size_t> split_of(units.names.size());
   size_t largest = 0;
   for (auto& [label, own] : by_class) {
     sort_by_draw(own, units.names, draw.in_sequence ? std::nullopt : std::optional(draw.seed));
-    size_t samples = 0, before = 0, s = 0;
+    divide(draw.split, units, own, split_of);
+    size_t samples = 0;
     for (const size_t unit : own) samples += units.sizes[unit];
     largest = std::max(largest, samples);
-    const std::vector<size_t> ends = ends_in_class(draw.split, samples);
-    for (const size_t unit : own) {
-      while (2 * before + units.sizes[unit] > 2 * ends[s]) ++s;  // the split that contains its middle
-      split_of[unit] = s;
-      counts[s] += units.sizes[unit];
-      before += units.sizes[unit];
-    }
+  }
+  const size_t splits = draw.split.size();
+  if (!draw.groups.empty() && units.names.size() >= splits && first_empty(splits, split_of)) {
+    const std::vector<size_t> order = divide_together(draw.split, units, by_class, split_of);
+    while (const auto empty = first_empty(splits, split_of)) fill(*empty, draw.split, units, order, split_of);
+  }
+  if (const auto empty = first_empty(splits, split_of)) {
+    if (by_class.size() > 1 && draw.groups.empty())
+      return misuse("ingest", too_small_classes(draw.split, *empty, largest));
+    return misuse("ingest", "too few ", draw.groups.empty() ? "samples" : "groups", " for --split: '",
+                  kDrawnSplits[*empty], "' would get none; add some or leave out --split");
   }
   for (size_t i = 0; i < taken.size(); ++i) drawn[taken[i]] = split_of[units.of_sample[i]];
-  for (size_t s = 0; s < counts.size(); ++s) {
-    if (counts[s] > 0) continue;
-    if (by_class.size() > 1 && draw.groups.empty())
-      return misuse("ingest", too_small_classes(draw.split, s, largest));
-    return misuse("ingest", "too few ", draw.groups.empty() ? "samples" : "groups", " for --split: '",
-                  kDrawnSplits[s], "' would get none; add some or leave out --split");
-  }
   return drawn;
 }
 

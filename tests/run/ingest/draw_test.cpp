@@ -109,6 +109,50 @@ TEST(DrawSamples, AGroupStaysTogetherAndClassesAreDividedAsBefore) {
   EXPECT_EQ(by_name(draw), alone);
 }
 
+namespace {
+
+/// The samples of each split, if groups are runs of `sizes[g]` samples of the class `classes[g]`.
+std::vector<size_t> split_sizes(const std::vector<size_t>& sizes, const std::vector<int64_t>& classes,
+                                const std::vector<double>& split) {
+  std::vector<std::string> texts;
+  std::vector<int64_t> own, groups;
+  for (size_t g = 0; g < sizes.size(); ++g) {
+    for (size_t i = 0; i < sizes[g]; ++i) {
+      texts.push_back(std::to_string(1000 + g) + "/" + std::to_string(i));
+      own.push_back(classes[g]);
+      groups.push_back(static_cast<int64_t>(g));
+    }
+  }
+  const std::vector<std::string_view> names(texts.begin(), texts.end());
+  SampleDraw draw{.names = names, .classes = own, .split = split};
+  draw.groups = groups;
+  const auto drawn = value_or_throw(draw_samples(draw));
+  std::vector<size_t> counts(split.size());
+  std::map<int64_t, size_t> split_of;
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    ++counts[drawn[i].value()];
+    EXPECT_EQ(split_of.emplace(groups[i], *drawn[i]).first->second, *drawn[i]) << "groups stay together";
+  }
+  return counts;
+}
+
+}  // namespace
+
+TEST(DrawSamples, FewGroupsOfEachClassAreDividedTogether) {
+  std::vector<int64_t> classes;
+  for (int64_t g = 0; g < 12; ++g) classes.push_back(g % 3);
+  EXPECT_EQ(split_sizes(std::vector<size_t>(12, 4), classes, {0.9, 0.1}), (std::vector<size_t>{44, 4}));
+  // As many groups as splits are enough, in any sizes; the shares are as near as they can be.
+  EXPECT_EQ(split_sizes({4, 4, 4}, {0, 1, 2}, {0.8, 0.1, 0.1}), (std::vector<size_t>{4, 4, 4}));
+  EXPECT_EQ(split_sizes({90, 5, 5}, {0, 0, 0}, {0.9, 0.1}), (std::vector<size_t>{90, 10}));
+  EXPECT_EQ(split_sizes({2, 30}, {0, 1}, {0.9, 0.1}), (std::vector<size_t>{30, 2}));
+  // Of 100 classes of 4 groups, val has a tenth, each of another class.
+  classes.clear();
+  for (int64_t g = 0; g < 400; ++g) classes.push_back(g % 100);
+  EXPECT_EQ(split_sizes(std::vector<size_t>(400, 1), classes, {0.9, 0.1}), (std::vector<size_t>{360, 40}));
+  EXPECT_ANY_THROW(split_sizes({4, 4}, {0, 1}, {0.8, 0.1, 0.1}));
+}
+
 TEST(DrawFolds, ClassesAndAllAreDividedEvenly) {
   for (const int per_class : {1, 3, 7, 20}) {  // fewer of a class than folds, too
     const Samples samples(11, per_class);
