@@ -131,6 +131,7 @@ class Graph:
     def __init__(self, input_sizes: list[Size]):
         self.input = Ref("x")
         self.nodes: list[bytes] = []
+        self.read: dict[str, list[str]] = {}  # by a node's output: its inputs
         self.initializers: dict[str, bytes] = {}
         self.shapes: dict[str, list[Size]] = {self.input: input_sizes}
         self.base: dict[str, str] = {}  # the value that a view is of
@@ -209,7 +210,18 @@ class Graph:
         made = [self.new_name() for _ in range(outputs)]
         given = {name: value for name, value in attributes.items() if value is not None}
         self.nodes.append(onnx_bytes.node(op, names, made, given, domain, self.place))
+        self.read.update((one, names) for one in made)
         return made[0] if outputs == 1 else made
+
+    def used_by(self, output: str) -> set[str]:
+        """The names of all values that take part in the output."""
+        used, left = set(), [output]
+        while left:
+            one = left.pop()
+            if one not in used:
+                used.add(one)
+                left += self.read.get(one, [])
+        return used
 
     def reshape(self, x: Any, sizes: Sequence[Size]) -> Ref:
         growing = [i for i, size in enumerate(sizes) if isinstance(size, Batch)]
@@ -233,6 +245,7 @@ class _Translation:
         if first != second:
             raise refuse(f"the model calls different ops for batches of {_BATCHES[0]} and {_BATCHES[1]}")
         self.values: dict[torch.fx.Node, Any] = {}
+        self.outside: dict[torch.fx.Node, torch.fx.Node] = {}  # by an input of a block that is inlined: what it is given
         self.orders = {one: i for i, one in enumerate(self.lists[0])}
         self.last_use = {node: max((self._order(user) for user in node.users), default=-1) for node in self.lists[0]}
         self.refused: dict[str, list[str]] = {}
@@ -352,11 +365,11 @@ class _Translation:
             if one in seen:
                 continue
             seen.add(one)
-            name = signature.inputs_to_parameters.get(one.name)
+            name = None if one in self.outside else signature.inputs_to_parameters.get(one.name)
             tensor = self.tensors.get(name) if name is not None else None
             if tensor is not None and tensor.requires_grad:
                 return True
-            left += one.all_input_nodes
+            left += [self.outside[one]] if one in self.outside else one.all_input_nodes
         return False
 
     def _refuse(self, name: str, node: Any, error: Error, graph: Graph) -> None:
@@ -467,17 +480,24 @@ class _Translation:
         return [_joined(a, b) for a, b in zip(first, second)]
 
     def _inlined(self, first: Any, second: Any, args: Sequence[Any], graph: Graph) -> Any:
-        """The result of a block that turns autocast off, which has no effect here: floats have one precision."""
+        """The result of a block under autocast(enabled=False), which has no effect here because floats have one precision, or under
+        no_grad, which has none if nothing before it is trained."""
         name = str(first.target).rsplit(".", 1)[-1]
-        if name != "wrap_with_autocast" or args[2]:  # device, dtype, enabled
-            raise refuse("a block under no_grad or autocast" if name.startswith("wrap_with") else "dlpipe has no such op")
+        if name == "wrap_with_autocast":
+            if args[2]:  # device, dtype, enabled
+                raise refuse("it computes under autocast; leave autocast out of forward, and choose the precision by train's --dtype")
+        elif name != "wrap_with_set_grad_enabled":
+            raise refuse("dlpipe has no such op")
+        elif not args[0] and self._is_learned(first):
+            raise refuse("no_grad stops gradients, which dlpipe would pass on; freeze the parameters that the block depends on by "
+                         "requires_grad_(False)")  # fmt: skip
         place = next(i for i, one in enumerate(first.args) if isinstance(one, torch.fx.Node) and one.op == "get_attr")
         graphs = [getattr(program.graph_module, node.args[place].target).graph
                   for program, node in zip(self.programs, (first, second))]  # fmt: skip
-        given = iter(args[place + 1 :])
+        given = zip(args[place + 1 :], first.args[place + 1 :])
         for a, b in zip(*(graph_.nodes for graph_ in graphs)):
             if a.op == "placeholder":
-                self.values[a] = next(given)
+                self.values[a], self.outside[a] = next(given)
             elif a.op == "call_function":
                 self._call(a, b, graph)
             elif a.op == "output":
@@ -543,16 +563,17 @@ def onnx_model(model: torch.nn.Module, example: torch.Tensor) -> tuple[bytes, li
     buffers: list[str] = []
     aliases: dict[str, str] = {}
     trained = {name for name, parameter in model.named_parameters(remove_duplicate=False) if parameter.requires_grad}
+    used = graph.used_by(output)
     for name in model.state_dict():
         tensor = translation.tensors[name]
         first = translation.first_name[id(tensor)]
         if first != name:
             aliases[name] = first
             continue
-        is_read = name in graph.initializers
-        if not is_read:
+        if name not in graph.initializers:
             graph.add_tensor(name, tensor)
-        (parameters if is_read and name in trained else buffers).append(name)
+        # Parameters of an output that is left out (an auxiliary head) stay in the file unchanged, like those of modules that don't run.
+        (parameters if name in used and name in trained else buffers).append(name)
     sizes = ["N" if isinstance(size, Batch) else size for size in graph.shapes[graph.input]]
     data = onnx_bytes.model(
         type(model).__name__, graph.nodes, graph.initializers.values(),
@@ -621,9 +642,15 @@ def write(model: torch.nn.Module, example: torch.Tensor | Sequence[int], path: b
         for module, training in modes:
             module.training = training
     expected = _first(expected)
-    _dlpipe.write_captured(data, parameters, buffers, aliases, metadata, name or kind, path)
-    if check and isinstance(expected, torch.Tensor):
-        _compare(path, example[:1], expected)
+    unchecked = path + b".%d.unchecked" % os.getpid()
+    try:
+        _dlpipe.write_captured(data, parameters, buffers, aliases, metadata, name or kind, unchecked)
+        if check and isinstance(expected, torch.Tensor):
+            _compare(unchecked, example[:1], expected)
+        os.replace(unchecked, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(unchecked)
 
 
 def _first(outputs: Any) -> Any:
@@ -640,6 +667,5 @@ def _compare(path: bytes, example: torch.Tensor, expected: torch.Tensor) -> None
     largest = max(1e-3, expected.abs().max().item())
     difference = (got - expected).abs().max().item() if got.shape == expected.shape else float("inf")
     if not difference <= 1e-3 * largest:
-        os.remove(path)
         raise refuse(f"in eval mode the captured model's output differs from PyTorch's by {difference:.3g} (largest value: {largest:.3g}); "
                      "eval mode may change more in this model than dropout and batch norms")  # fmt: skip

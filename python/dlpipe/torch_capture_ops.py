@@ -88,6 +88,10 @@ def _addcmul(g: Graph, x: Any, a: Any, b: Any, value: float = 1) -> Ref:
     return g.emit("Add", x, product if value == 1 else g.emit("Mul", product, float(value)))
 
 
+def _lerp(g: Graph, x: Any, end: Any, weight: Any) -> Ref:
+    return g.emit("Add", x, g.emit("Mul", g.emit("Sub", end, x), float(weight) if isinstance(weight, (int, float)) else weight))
+
+
 def _pow(g: Graph, x: Any, exponent: Any) -> Any:
     if not isinstance(exponent, (int, float)):
         raise refuse("a power whose exponent is a tensor")
@@ -155,6 +159,12 @@ def _baddbmm(g: Graph, x: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1
 
 def _einsum(g: Graph, equation: str, tensors: Sequence[Any], path: Any = None) -> Ref:
     return g.emit("Einsum", *tensors, equation=equation)
+
+
+def _bilinear(g: Graph, a: Any, b: Any, weight: Any, bias: Any = None) -> Ref:
+    rows = "nmlk"[: _rank(g, a) - 1]
+    product = g.emit("Einsum", a, weight, b, equation=f"{rows}i,oij,{rows}j->{rows}o")
+    return product if bias is None else g.emit("Add", product, bias)
 
 
 def _turned(g: Graph, x: Any) -> Ref:
@@ -711,6 +721,7 @@ OPS: dict[str, Op] = {
     "hardtanh": lambda g, x, least=-1.0, most=1.0: _clamp(g, x, least, most),
     "le": _binary("LessOrEqual"),
     "leaky_relu": _leaky_relu,
+    "lerp": _lerp,
     "log": _plain("Log"),
     "lt": _binary("Less"),
     "masked_fill": _masked_fill,
@@ -743,6 +754,7 @@ OPS: dict[str, Op] = {
     "addcmul": _addcmul,
     "addmm": _addmm,
     "baddbmm": _baddbmm,
+    "bilinear": _bilinear,
     "bmm": lambda g, a, b: g.emit("MatMul", a, b),
     "einsum": _einsum,
     "linear": _linear,

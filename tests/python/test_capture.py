@@ -153,7 +153,23 @@ class Normed(nn.Module):
         return self.fc(torch.cat(pooled, 1)) + spread[:, None] * x.amax((1, 2, 3))[:, None]
 
 
-MODELS = {"conv": ConvNet, "transformer": Transformer, "shifted": Shifted, "repeated": Repeated, "numbers": Numbers, "normed": Normed}
+class Frozen(nn.Module):
+    """Runs its stem without gradients, and mixes two values."""
+
+    def __init__(self, classes=5):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 8, 4, 4), nn.BatchNorm2d(8)).requires_grad_(False)
+        self.mixed = nn.Bilinear(8, 8, 6)
+        self.fc = nn.Linear(6, classes)
+
+    def forward(self, x):
+        with torch.no_grad():
+            x = self.stem(x).mean((2, 3))
+        x = torch.lerp(x, torch.tanh(x), 0.3)
+        return self.fc(self.mixed(x, torch.lerp(x, x * x, torch.sigmoid(x))))
+
+
+MODELS = {"conv": ConvNet, "transformer": Transformer, "shifted": Shifted, "repeated": Repeated, "numbers": Numbers, "normed": Normed, "frozen": Frozen}
 
 
 def made(name, **options):
@@ -193,11 +209,12 @@ def test_equal_to_pytorch(name, tmp_path):
         if step == 0:
             gradients = ours.gradients()
             assert set(gradients) == {key for key, one in model.named_parameters() if one.grad is not None}
-            for key, one in model.named_parameters():
-                np.testing.assert_allclose(gradients[key], one.grad.numpy(), rtol=1e-3, atol=2e-5, err_msg=key)
+            for key, gradient in gradients.items():
+                np.testing.assert_allclose(gradient, model.get_parameter(key).grad.numpy(), rtol=1e-3, atol=2e-5, err_msg=key)
         with torch.no_grad():
             for one in model.parameters():
-                one -= 0.05 * one.grad
+                if one.requires_grad:
+                    one -= 0.05 * one.grad
     state = ours.state()
     for key, tensor in model.named_buffers():
         np.testing.assert_allclose(state[key], tensor.numpy(), rtol=1e-4, atol=1e-5, err_msg=key)
@@ -297,9 +314,15 @@ class Probe(nn.Module):
         return self.of(self, x, self.norm(self.conv(x)).mean((2, 3)))
 
 
+def without_gradients(x):
+    with torch.no_grad():
+        return 2 * x
+
+
 @pytest.mark.parametrize("of, momentum, words", [
     (lambda self, x, y: self.linear(y.detach()), 0.1, r"it stops gradients.*requires_grad_\(False\)"),
     (lambda self, x, y: self.linear(y * torch.softmax(y, 1).detach()), 0.1, "it stops gradients"),
+    (lambda self, x, y: self.linear(without_gradients(y)), 0.1, r"no_grad stops gradients.*requires_grad_\(False\)"),
     (lambda self, x, y: self.linear(y / x.shape[0]), 0.1, "the number of images in the batch"),
     (lambda self, x, y: self.linear(y), None, "the batch norm 'norm' has momentum=None"),
 ])  # fmt: skip
@@ -618,3 +641,46 @@ def test_pixels(tmp_path):
     assert 0 < dlpipe.evaluate(tmp_path / "a", tmp_path / "data")["metrics"]["miou"] < 1
     program("export-weights", tmp_path / "a", "-o", tmp_path / "w.safetensors")
     model.load_state_dict(read(tmp_path / "w.safetensors"))
+
+
+class Auxiliary(nn.Module):
+    """Returns a second output in training."""
+
+    def __init__(self, classes=5):
+        super().__init__()
+        self.f = nn.Sequential(nn.Conv2d(3, 8, 4, 4), nn.BatchNorm2d(8))
+        self.fc = nn.Linear(8, classes)
+        self.aux = nn.Sequential(nn.Conv2d(8, 4, 1, bias=False), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, classes))
+
+    def forward(self, x):
+        x = self.f(x)
+        y = self.fc(x.mean((2, 3)))
+        return (y, self.aux(x)) if self.training else y
+
+
+def test_parameters_of_an_output_that_is_left_out_stay(data, tmp_path):
+    model = Auxiliary()
+    dlpipe.capture(model, (3, SIZE, SIZE), tmp_path / "m.dlm")
+    options = dict(augment="hflip", val_augment=f"resize({SIZE}x{SIZE})", epochs=1, batch=8, lr=0.05, threads=1)
+    dlpipe.train(data, model=tmp_path / "m.dlm", out=tmp_path / "a", **options)
+    program("export-weights", tmp_path / "a", "-o", tmp_path / "a.safetensors")
+    after, before = read(tmp_path / "a.safetensors"), {key: tensor.clone() for key, tensor in model.state_dict().items()}
+    model.load_state_dict(after)
+    for key, tensor in before.items():
+        assert torch.equal(after[key], tensor) == key.startswith("aux."), key
+
+
+@pytest.mark.parametrize("broken", ("CapturedModel", "_compare"))
+def test_a_capture_that_fails_leaves_no_file(broken, monkeypatch, tmp_path):
+    from dlpipe import torch_capture
+
+    def fail(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_dlpipe if broken == "CapturedModel" else torch_capture, broken, fail)
+    with pytest.raises(KeyboardInterrupt):
+        dlpipe.capture(made("conv"), (3, SIZE, SIZE), tmp_path / "m.dlm")
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.undo()
+    dlpipe.capture(made("conv"), (3, SIZE, SIZE), tmp_path / "m.dlm")
+    assert [one.name for one in tmp_path.iterdir()] == ["m.dlm"]
