@@ -239,8 +239,13 @@ Result<std::vector<std::optional<size_t>>> draw_samples(const SampleDraw& draw) 
   if (const auto empty = first_empty(splits, split_of)) {
     if (by_class.size() > 1 && draw.groups.empty())
       return misuse("ingest", too_small_classes(draw.split, *empty, largest));
-    return misuse("ingest", "too few ", draw.groups.empty() ? "samples" : "groups", " for --split: '",
-                  kDrawnSplits[*empty], "' would get none; add some or leave out --split");
+    const size_t groups = units.names.size();
+    if (!draw.groups.empty())
+      return misuse("ingest", "too few groups for --split: there ",
+                    groups == 1 ? "is 1" : concat("are ", groups), " for ", splits, " splits; add some",
+                    groups > 1 ? concat(", give --folds ", groups) : "", " or leave out --split");
+    return misuse("ingest", "too few samples for --split: '", kDrawnSplits[*empty],
+                  "' would get none; add some or leave out --split");
   }
   for (size_t i = 0; i < taken.size(); ++i) drawn[taken[i]] = split_of[units.of_sample[i]];
   return drawn;

@@ -28,7 +28,8 @@ struct SampleDraw {
 };
 
 /// The number of each sample's split, 0 without splits; nullopt for samples that the limit leaves out. Each class is divided
-/// at the same fractions, as nearly as whole groups allow. kMisuse if a split would be empty.
+/// at the same fractions, as nearly as whole groups allow; if that leaves a split without a group, all classes are divided
+/// together. kMisuse if a split would be empty.
 Result<std::vector<std::optional<size_t>>> draw_samples(const SampleDraw& draw);
 /// The number of each sample's fold, from 0 to `folds` - 1. Each class, and all samples, are divided as evenly as whole groups
 /// allow. `limit` and `split` are ignored. kMisuse if a fold would be empty.

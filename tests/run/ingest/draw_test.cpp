@@ -150,7 +150,18 @@ TEST(DrawSamples, FewGroupsOfEachClassAreDividedTogether) {
   classes.clear();
   for (int64_t g = 0; g < 400; ++g) classes.push_back(g % 100);
   EXPECT_EQ(split_sizes(std::vector<size_t>(400, 1), classes, {0.9, 0.1}), (std::vector<size_t>{360, 40}));
-  EXPECT_ANY_THROW(split_sizes({4, 4}, {0, 1}, {0.8, 0.1, 0.1}));
+  EXPECT_THROW(
+      {
+        try {
+          split_sizes({4, 4}, {0, 1}, {0.8, 0.1, 0.1});
+        } catch (const Error& error) {
+          EXPECT_NE(std::string(error.what()).find("there are 2 for 3 splits; add some, give --folds 2"),
+                    std::string::npos)
+              << error.what();
+          throw;
+        }
+      },
+      Error);
 }
 
 TEST(DrawFolds, ClassesAndAllAreDividedEvenly) {
