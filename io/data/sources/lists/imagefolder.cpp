@@ -201,7 +201,8 @@ class ImageFolderSource final : public Source {
   std::string fields_text(const SourceListing& listing) const;
   /// Where a sample's name begins in the path: after the split's folder.
   size_t split_begin(std::string_view path) const {
-    return splits_.contains(top_of(path)) ? top_of(path).size() + 1 : 0;
+    const std::string_view top = top_of(path);
+    return !top.empty() && (splits_.contains(top) || top == lone_split_) ? top.size() + 1 : 0;
   }
 
   SourceOptions options_;
@@ -212,6 +213,7 @@ class ImageFolderSource final : public Source {
   ReadList list_;
   std::set<std::string> referred_;                          // files that rows name next to their images
   std::map<std::string, std::string, std::less<>> splits_;  // folder -> split
+  std::string lone_split_;  // the folder of a split that has all images, and makes no split; "": none
   std::vector<std::string> found_fields_;  // the kinds of columns that were found, in the form of --field
   std::string image_column_;
   std::string label_column_;  // "": none
@@ -292,6 +294,7 @@ Status ImageFolderSource::find_splits() {
     return misuse("ingest", printable(root_), " has the splits ",
                   quoted_names(std::vector<std::string>(tops.begin(), tops.end())),
                   ", but its metadata names images outside of these; --no-splits makes one dataset");
+  if (splits_.size() == 1 && others.empty()) lone_split_ = splits_.begin()->first;
   if (splits_.size() < 2) splits_.clear();
   if (const auto own = std::find(list_.table.columns.begin(), list_.table.columns.end(), "split");
       own != list_.table.columns.end() && splits_.empty()) {
@@ -433,9 +436,9 @@ Result<SourceListing> ImageFolderSource::list() {
       std::make_unique<ManifestSource>(concat("the metadata of ", root_), root_, options, std::move(list_));
   DLPIPE_ASSIGN_OR_RETURN(SourceListing listing, rows_->list());
   for (SourceEntry& entry : listing.entries) {
-    if (splits_.empty()) break;
-    entry.split = splits_.at(std::string(top_of(entry.path)));
-    entry.name_begin = split_begin(entry.path);
+    if (const auto split = splits_.find(top_of(entry.path)); split != splits_.end())
+      entry.split = split->second;
+    if (const size_t begin = split_begin(entry.path); begin > 0) entry.name_begin = begin;
   }
   if (!label_column_.empty()) leave_out_unlabelled(listing);
   add_images_without_rows(listing);

@@ -124,6 +124,14 @@ TEST_F(ImageFolderSource, OneMetadataFileAboveTheSplitsAndClassFoldersWillDo) {
       << warnings_of(listing);
 }
 
+TEST_F(ImageFolderSource, ALoneSplitFolderIsNeitherASplitNorAClass) {
+  write_images({"train/cat/1.jpg", "train/dog/2.jpg"});
+  write_text(dir / "train/metadata.csv", "file_name,text\ncat/1.jpg,a\ndog/2.jpg,b\n");
+  const SourceListing listing = value_or_throw(list());
+  EXPECT_EQ(classes_of(listing), (Found{{" cat/1.jpg", "cat"}, {" dog/2.jpg", "dog"}}));
+  EXPECT_EQ(value_or_throw(source_->read(entry_at(listing, "train/dog/2.jpg"))).size(), 15u);
+}
+
 TEST_F(ImageFolderSource, MetadataMayLieInClassFolders) {
   write_images({"train/cat/1.jpg", "train/dog/2.jpg", "test/cat/3.jpg"});
   write_text(dir / "train/cat/metadata.csv", "file_name,text\n1.jpg,a\n");
