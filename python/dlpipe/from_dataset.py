@@ -21,7 +21,7 @@ from dlpipe import arrow, images, sample_sources
 from dlpipe.arguments import Path, Progress, Reporter, kinds_checked
 from dlpipe.errors import Error, MisuseError
 from dlpipe.images import Unreadable, as_image, oversized, size_of
-from dlpipe.writer import MAX_PIXELS, FieldKind, StoringOptions, Writer, documented
+from dlpipe.writer import MAX_PIXELS, FieldKind, StoringOptions, Writer, documented, without_bfloat16
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -131,6 +131,8 @@ class Workers:
 
 _LABEL_NAMES = ("label", "labels", "cls", "class", "target", "fine_label")
 _IMAGE_ENDINGS = ("jpg", "jpeg", "png", "ppm", "img", "image")
+#: Of dtypes that no field has: the one that values are stored as.
+_WIDER = {**dict.fromkeys(("bool", "int8", "int16", "uint16", "uint32", "uint64"), "i64"), "bfloat16": "f32"}
 _LOOKS_AT_NUMBERS = 64  # samples
 _LOOKS = 8  # samples that are read twice: this detects a flip with p=0.5 in 255 of 256 datasets
 
@@ -173,8 +175,23 @@ def _kind_of(name, value):
     if isinstance(value, float):
         return "f64"
     if hasattr(value, "dtype") and hasattr(value, "shape"):
-        return str(value.dtype).removeprefix("torch."), tuple(value.shape) or (1,)
+        dtype = str(value.dtype).removeprefix("torch.")
+        return _WIDER.get(dtype, dtype), tuple(value.shape) or (1,)
     return None
+
+
+def _refuse_list(name, values, fields):
+    """Refuses a list of numbers or texts, which may be labels or numbers, and suggests fields. Returns for other lists."""
+    if not all(isinstance(one, (int, float, str)) for one in values):
+        return
+    known = {other: kind for other, kind in fields.items() if kind is not None}
+    if any(isinstance(one, float) for one in values):
+        _refuse(f"{name!r} is a list of numbers; give fields={ {**known, name: 'numbers'} } to store any number of them per sample, or "
+                f"{name!r}: ('f32', {len(values)}) if all samples have {len(values)}")  # fmt: skip
+    what = "texts" if any(isinstance(one, str) for one in values) else "whole numbers"
+    numbers = "" if what == "texts" and values else f"; or {name!r}: ('i64', None) if they are plain numbers"
+    _refuse(f"{name!r} is a list of {what}; give fields={ {**known, name: 'labels'} } if they are the classes that apply to the sample{numbers}; "
+            "or fields= without it")
 
 
 def _infer(samples):
@@ -198,11 +215,18 @@ def _infer(samples):
             if name != image:
                 _refuse(f"{name!r} is a second image; give fields= with one of them, and with {name!r}: 'mask' if it holds the "
                         "class of each pixel")
+    labels = [name for name, kind in fields.items() if kind == "label"]
+    if len(labels) > 1:
+        others = {name: "text" if isinstance(first[name], (str, bytes)) else "i64" for name in labels[1:]}
+        _refuse(f"{' and '.join(map(repr, labels))} look like class labels, but a dataset has one; give fields= with 'label' for the one to "
+                f"learn and another kind for the rest, such as fields={ {**fields, **others} }")  # fmt: skip
     for name, kind in fields.items():
         if kind is None and first[name] is None:
             given = {other: kind or "label" for other, kind in fields.items() if kind is not None or other == name}
             _refuse(f"{name!r} is None in the first samples (at most {_LOOKS_AT_NUMBERS} of each split are read); give fields= with its kind, or without "
                     "it" + f", such as fields={given}" * (_ending(name) in _LABEL_NAMES))  # fmt: skip
+        if kind is None and isinstance(first[name], (list, tuple)):
+            _refuse_list(name, first[name], fields)
         if kind is None:
             _refuse(f"{name!r} is {type(first[name]).__name__}, which no field can hold; give fields= without it, or sample=, a "
                     "function from the dataset's item to a dict of values")
@@ -598,7 +622,7 @@ def _warn_of_multi_hot(samples):
     import numpy as np
 
     for name in samples[0] if samples else ():
-        vectors = [np.asarray(values[name]) for values in samples]
+        vectors = [np.asarray(without_bfloat16(values[name])) for values in samples]
         length = vectors[0].size
         if length > 1 and all(one.shape == (length,) and np.isin(one, (0, 1)).all() for one in vectors):
             logging.getLogger("dlpipe").warning(
@@ -620,10 +644,12 @@ def _write(writer, converters, pools, call, total, is_inferred):
             number += 1
             if values is None:
                 continue
-            missing &= set(values.pop(_ABSENT))
+            absent = values.pop(_ABSENT)
+            missing &= set(absent)
+            values = {name: value for name, value in values.items() if name not in absent}
             writer.write(values, split=split)
             if len(looked_at) < _LOOKS_AT_NUMBERS:
-                looked_at.append({name: values[name] for name in numbers})
+                looked_at.append({name: values.get(name) for name in numbers})
                 if len(looked_at) == _LOOKS_AT_NUMBERS:
                     _warn_of_multi_hot(looked_at)
             if call is not None:

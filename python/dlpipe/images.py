@@ -377,7 +377,7 @@ def _hints(fields, meant, wanted, values):
         yield "; 'boxes' are x_min, y_min, x_max, y_max in pixels, 'boxes-xywh' x_min, y_min, width, height"
     if "points" in meant.values():
         is_short = any(meant[name] == "points" and shape[-1] == 2 for name, (shape, _) in numbers.items())
-        yield "; points are x, y, visible (1 or 0)" + (f": add the third number in {sample}" if is_short else "")
+        yield "; points are x, y, visible (0 if unknown)" + (f": add the third number in {sample}" if is_short else "")
     for name, (shape, dtype) in numbers.items():
         if meant[name] == "mask" and not _is_whole(dtype):
             yield f"; a mask is a class number for each pixel, and {name!r} is {dtype} {list(shape)}: make it uint8 in {sample}"

@@ -118,9 +118,13 @@ def _dtype_name(name, dtype):
     import numpy as np
 
     try:
-        found = _DTYPES.get(np.dtype(dtype).name)
+        given = np.dtype(dtype).name
+        found = _DTYPES.get(given)
     except TypeError:
-        found = None
+        given = found = None
+    if given is not None and found is None and np.dtype(dtype).kind in "biuf":
+        refuse(f"field {name!r} has the dtype {given}, which a dataset can't store; give {'f64' if given[0] == 'f' else 'i64'!r}, or another of ",
+               ", ".join(_NUMPY))
     if found is None:
         refuse(f"field {name!r} is {dtype!r}; give {', '.join(map(repr, _KINDS))}, a dtype ({', '.join(_NUMPY)}) or "
                "(dtype, shape)")
@@ -182,6 +186,13 @@ class _Ones:
         if self.samples is not None and self.samples > 1:
             refuse(f"field {self.name!r} has a 0 or 1 for each of {self.length} labels in every sample, but 'labels' takes the numbers or names "
                    f"of those that apply; give fields= with {self.name!r}: 'multi-hot', and classes= with {self.length} names")
+
+
+def without_bfloat16(value):
+    """The value; as f32 if it is bfloat16, which NumPy lacks."""
+    if not str(getattr(value, "dtype", "")).endswith("bfloat16"):
+        return value
+    return value.float() if hasattr(value, "float") else value.astype("float32")
 
 
 def _is_near(cast, array):
@@ -257,11 +268,15 @@ class Field:
         """The field in the library's form: name, kind, dtype, shape, and the field of boxes that it belongs to."""
         return self.name, self.kind, self.dtype, list(self.shape), self.of
 
-    def value(self, value):
-        """A sample's value in the library's form. `value` None: the sample has none."""
+    def value(self, value, is_given=True):
+        """A sample's value in the library's form. `value` None: the sample has none; `is_given`: it says so."""
         if self.kind == "label":
             return _label(None, value)
         if value is None:
+            if is_given and self.kind == "tensor" and self.shape:
+                keep = "f32" if self.shape == (1,) else ("f32", self.shape)
+                refuse(f"field {self.name!r} is None, which isn't a number; leave the sample out, or give NaN, which fields= with "
+                       f"{self.name!r}: {keep!r} stores")
             if self.kind == "image" or (self.kind == "tensor" and self.shape):
                 refuse(f"the sample has no {self.name!r}; give a value, or fields= without it")
             return [] if self.kind == "labels" else b""
@@ -293,6 +308,7 @@ class Field:
     def _numbers(self, value):
         import numpy as np
 
+        value = without_bfloat16(value)
         are_torchvisions = self.kind == "boxes" and is_of_torchvision(value) and hasattr(value, "format")
         try:
             array = _corners(self.name, value) if are_torchvisions else np.asarray(value)
@@ -375,8 +391,9 @@ class Writer:
       in pixels of the image as displayed. Both kinds convert torchvision's BoundingBoxes from their own format
     - "mask": a class number for each pixel of the image: a uint8 array [height, width] (numpy, torch), a PIL.Image of mode "L",
       "P" (the palette's numbers) or "1", or bytes of such a PNG. None: the sample has no mask
-    - "points": any number of [x, y, visible], visible 1 or 0
-    - "f32" (or "f64", "f16", "u8", "i32", "i64" or a numpy dtype): a number. ("i32", shape): an array of this shape. ("i32", None):
+    - "points": any number of [x, y, visible]. visible 0: the point is unknown; other numbers, such as COCO's 1 (hidden) and 2, are
+      stored unchanged
+    - "f32" (or "f64", "f16", "u8", "i32", "i64", or one of these as a numpy dtype): a number. ("i32", shape): an array of this shape. ("i32", None):
       any number of them. Values that the dtype can't hold are an error, also integers that are not exact as floats. "number" and
       "numbers" are "f32" and ("f32", None), but refuse NaN and infinity, which no model can be trained on
     - "text": str or a path. "bytes": bytes
@@ -421,6 +438,7 @@ class Writer:
         self._names = dict.fromkeys(field.name for field in self._fields)
         self._labels = [i for i, kind in enumerate(self._kinds) if kind == "label"]
         self._without_class = 0  # of the samples that this object wrote
+        self._with_box_outside: list[tuple[int, str, tuple[int, int]]] = []  # of these, too: sample, field, (height, width)
         self._writer = _dlpipe.Writer(
             destination=os.fsencode(dst),
             fields=[field.schema() for field in self._fields],
@@ -449,8 +467,9 @@ class Writer:
             refuse(f"no field {', '.join(map(repr, sorted(map(str, unknown))))}; the dataset has {', '.join(self._names)}: to have "
                    "others, give fields={name: kind}")  # fmt: skip
         try:
-            row = [field.value(values.get(field.name)) for field in self._fields]
+            row = [field.value(values.get(field.name), field.name in values) for field in self._fields]
             self._check_canvases(values)
+            self._look_at_boxes(values, row)
         except MisuseError as error:
             raise MisuseError(f"{error} (sample {self.position})") from None
         self._writer.write(row, split, self._kinds)
@@ -463,6 +482,21 @@ class Writer:
             size = size_of(values[image])
             for field in moved:
                 field.check_canvas(values[field.name], image, size)
+
+    def _look_at_boxes(self, values, row):
+        """Notes the sample if a box is outside its image."""
+        image = next((values.get(field.name) for field in self._fields if field.kind == "image"), None)
+        size = size_of(image) if any(field.kind == "boxes" and data for field, data in zip(self._fields, row)) else None
+        if size is None:
+            return
+        import numpy as np
+
+        for field, data in zip(self._fields, row):
+            if field.kind == "boxes":
+                x0, y0, x1, y1 = np.frombuffer(data, "<f4").reshape(-1, 4).T
+                if np.any((x1 > x0) & (y1 > y0) & ((x0 >= size[1]) | (y0 >= size[0]) | (x1 <= 0) | (y1 <= 0))):
+                    self._with_box_outside.append((self.position, field.name, size))
+                    return
 
     @property
     def position(self) -> int:
@@ -481,10 +515,17 @@ class Writer:
         self._report = self._writer.finish()
         self._is_open = False
         if 0 < self._without_class < self.position:
-            warning = f"[writer] {self._without_class} of {self.position} samples have no class: their label is -1"
-            self._report["warnings"].append(warning)
-            logging.getLogger("dlpipe").warning(warning)
+            self._warn(f"{self._without_class} of {self.position} samples have no class: their label is -1")
+        if self._with_box_outside:
+            sample, field, (height, width) = self._with_box_outside[0]
+            self._warn(f"{len(self._with_box_outside)} of {self.position} samples have a box outside the image, first sample {sample}, field "
+                       f"{field!r}, whose image is {width} x {height}; boxes are in pixels of the image as displayed")
         return self._report
+
+    def _warn(self, words):
+        assert self._report is not None
+        self._report["warnings"].append(f"[writer] {words}")
+        logging.getLogger("dlpipe").warning("[writer] %s", words)
 
     def close(self) -> None:
         """Completes the dataset, as finish() does. Does nothing after finish(), close() or abandon(). If the dataset can't be

@@ -211,12 +211,20 @@ std::vector<Field> default_fields() {
 
 Status check_fields(const std::vector<Field>& fields) {
   std::set<std::string> names;
-  int images = 0, labels = 0, masks = 0;
+  const Field *image = nullptr, *label = nullptr;
+  int masks = 0;
   for (const Field& field : fields) {
     if (field.name.empty() || !names.insert(field.name).second)
       return misuse("writer", "a field's name is empty or used twice: '", printable(field.name), "'");
-    images += field.kind == FieldKind::kImage ? 1 : 0;
-    labels += field.kind == FieldKind::kLabel ? 1 : 0;
+    if (field.kind == FieldKind::kImage || field.kind == FieldKind::kLabel) {
+      const Field*& first = field.kind == FieldKind::kImage ? image : label;
+      if (first != nullptr)
+        return misuse("writer", "'", printable(first->name), "' and '", printable(field.name), "' are both ",
+                      data::field_kind_name(field.kind),
+                      "s, but a dataset has at most one; leave one out, or store it as ",
+                      first == image ? "bytes or a mask" : "a number or text");
+      first = &field;
+    }
     const bool known = field.kind == FieldKind::kImage || field.kind == FieldKind::kLabel ||
                        field.kind == FieldKind::kBytes || field.kind == FieldKind::kMask ||
                        data::fixed_field_bytes(field).has_value() || data::field_row_bytes(field).has_value();
@@ -226,11 +234,9 @@ Status check_fields(const std::vector<Field>& fields) {
                     "; use image, label, bytes, labels, boxes, points, mask or a tensor");
     masks += field.kind == FieldKind::kMask ? 1 : 0;
   }
-  if (masks > 0 && images == 0)
+  if (masks > 0 && image == nullptr)
     return misuse("writer", "a mask belongs to an image, but no field is an image; add one");
   if (const Status forms = data::check_forms(fields); !forms.ok()) return misuse("writer", forms.message());
-  if (images > 1 || labels > 1)
-    return misuse("writer", "there is more than one image or label field; only one is supported");
   if (fields.size() > data::kMostFields)
     return misuse("writer", fields.size(), " fields; a dataset has at most ", data::kMostFields);
   return {};

@@ -58,7 +58,7 @@ def test_boxes_points_and_masks_are_refused_with_the_fields_that_move_them(tmp_p
 
 
 def test_key_points_without_visibility_and_masks_of_several_objects_want_a_function(tmp_path):
-    with pytest.raises(dlpipe.MisuseError, match="visible .1 or 0.: add the third number in sample="):
+    with pytest.raises(dlpipe.MisuseError, match="visible .0 if unknown.: add the third number in sample="):
         dlpipe.from_dataset([{"image": WIDE, "keypoints": POINTS[:, :2]}], tmp_path / "d")
     with pytest.raises(dlpipe.MisuseError, match=r"'masks' is \[2, 6, 10\]: combine them in sample="):
         dlpipe.from_dataset([{"image": WIDE, "masks": np.zeros((2, 6, 10), bool)}], tmp_path / "d")

@@ -542,3 +542,64 @@ def test_arrays_of_one_number_are_warned_of(tmp_path, caplog):
     caplog.clear()
     dlpipe.from_dataset([{**one, "far": float(one["far"][0])} for one in samples], tmp_path / "number")
     assert "array of one number" not in caplog.text
+
+
+@pytest.mark.parametrize("values, kind, stored", [
+    ([0, 2], "labels", [0, 2]), (["cat", "dog"], "labels", [0, 1]), ([1.5, 2.0], "numbers", [1.5, 2.0]), ([], "labels", [])])  # fmt: skip
+def test_lists_want_fields_that_the_error_suggests(tmp_path, values, kind, stored):
+    with pytest.raises(dlpipe.MisuseError, match="'label' is a list of ") as refused:
+        dlpipe.from_dataset([(IMAGE, values)] * 3, tmp_path / "d")
+    fields = {"image": "image", "label": kind}
+    assert f"give fields={fields} " in str(refused.value)
+    dlpipe.from_dataset([(IMAGE, values)] * 3, tmp_path / "d", fields=fields)
+    assert dlpipe.Dataset(tmp_path / "d")[2].label.tolist() == stored
+
+
+@pytest.mark.parametrize("name, value, kind", [("class", 5, "i64"), ("target", "cat", "text")])
+def test_two_labels_want_a_choice(tmp_path, name, value, kind):
+    samples = [{"image": IMAGE, "label": 0, name: value}] * 2
+    with pytest.raises(dlpipe.MisuseError, match=f"'label' and {name!r} look like class labels, but a dataset has one") as refused:
+        dlpipe.from_dataset(samples, tmp_path / "d")
+    fields = {"image": "image", "label": "label", name: kind}
+    assert f"fields={fields}" in str(refused.value)
+    dlpipe.from_dataset(samples, tmp_path / "d", fields=fields)
+    assert dlpipe.Dataset(tmp_path / "d")[1][name] == value
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int16", "uint16", "uint32", "uint64"])
+def test_dtypes_that_no_field_has_are_inferred_as_wider_ones(tmp_path, dtype):
+    value = np.ones((), dtype)[()]
+    dlpipe.from_dataset([{"image": IMAGE, "v": value, "w": np.full((2, 3), value)}] * 2, tmp_path / "d")
+    sample = dlpipe.Dataset(tmp_path / "d")[1]
+    assert sample.v == 1 and sample.v.dtype == np.int64 and sample.w.dtype == np.int64 and sample.w.shape == (2, 3)
+    with pytest.raises(dlpipe.MisuseError, match="'v' is .*18446744073709551615.*not a valid i64"):
+        dlpipe.from_dataset([{"image": IMAGE, "v": np.uint64(2**64 - 1)}], tmp_path / "e")
+
+
+def test_bfloat16_is_inferred_as_f32(tmp_path):
+    torch = pytest.importorskip("torch")
+    values = torch.tensor([1.5, -2.0], dtype=torch.bfloat16)
+    dlpipe.from_dataset([{"image": IMAGE, "v": values, "w": values[0]}] * 2, tmp_path / "d")
+    sample = dlpipe.Dataset(tmp_path / "d")[1]
+    assert sample.v.dtype == np.float32 and sample.v.tolist() == [1.5, -2.0] and sample.w == 1.5
+
+
+def test_none_is_not_a_number(tmp_path):
+    samples = [{"image": IMAGE, "v": 1.0}, {"image": IMAGE, "v": None}]
+    with pytest.raises(dlpipe.MisuseError, match="field 'v' is None, which isn't a number; .* 'v': 'f32' .*sample 1"):
+        dlpipe.from_dataset(samples, tmp_path / "d")
+    with pytest.raises(dlpipe.MisuseError, match="the sample has no 'v'.*sample 1"):
+        dlpipe.from_dataset([samples[0], {"image": IMAGE}], tmp_path / "e")
+    dlpipe.from_dataset([samples[0], {"image": IMAGE, "v": float("nan")}], tmp_path / "f", fields={"image": "image", "v": "f32"})
+    assert np.isnan(dlpipe.Dataset(tmp_path / "f")[1].v)
+
+
+def test_boxes_outside_their_images_are_reported(tmp_path, caplog):
+    inside, beyond, outside = [1, 2, 3, 4], [6, 6, 90, 90], [8, 1, 9, 2]  # IMAGE is 8 x 8
+    samples = [{"image": IMAGE, "boxes": boxes} for boxes in ([inside, beyond], [], [inside, outside], [[-3, 0, 0, 9]], [[9, 9, 9, 9]])]
+    report = dlpipe.from_dataset(samples, tmp_path / "d", fields={"image": "image", "boxes": "boxes"})
+    assert [said for said in report["warnings"] if "2 of 5 samples have a box outside the image, first sample 2, field 'boxes'" in said]
+    assert "outside the image" in caplog.text
+    assert [len(sample.boxes) for sample in dlpipe.Dataset(tmp_path / "d")] == [2, 0, 2, 1, 1]
+    report = dlpipe.from_dataset(samples[:2], tmp_path / "e", fields={"image": "image", "boxes": "boxes"})
+    assert not [said for said in report["warnings"] if "outside" in said]

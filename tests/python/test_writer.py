@@ -180,6 +180,7 @@ def test_splits(tmp_path):
     "options, words",
     [
         ({"fields": {"image": "photo"}}, "'image' is 'photo'; give 'image', 'label'"),
+        ({"fields": {"image": "image", "x": np.int16}}, "'x' has the dtype int16, .*; give 'i64', or another of f32, f64,"),
         ({"fields": {"image": "image", "x": ("f32", 0)}}, "'x' has the shape"),
         ({"fields": {"image": "image", "x": ("f32", "a")}}, "'x' has the shape 'a'"),
         ({"fields": {1: "image"}}, "a field is called 1"),
@@ -189,7 +190,8 @@ def test_splits(tmp_path):
         ({"fields": {"image": "image", "x": ("boxes", 4)}}, "boxes has no shape"),
         ({"fields": {"image": "image", "x": "labels:bbox"}}, "field 'x' belongs to 'bbox'; labels, points and"),
         ({"fields": {"image": "image", "b": "boxes", "x": "text:b"}}, "field 'x' belongs to 'b'; labels, points and"),
-        ({"fields": {"a": "image", "b": "image"}}, "more than one image"),
+        ({"fields": {"a": "image", "b": "image"}}, "'a' and 'b' are both images"),
+        ({"fields": {"image": "image", "a": "label", "b": "label"}}, "'a' and 'b' are both labels"),
         ({"fields": {}}, "no fields"),
         ({"interrupted": "resum"}, "interrupted resum.*resume"),
         ({"store": "png"}, "store png"),
@@ -222,7 +224,7 @@ def test_samples_that_make_no_sense_are_refused_and_others_taken(tmp_path):
             ({"n": 0.5}, "'n' is 0.5"),
             ({"n": "x"}, "'n' is 'x'"),
             ({"n": [1, 2]}, r"shape \(2,\)"),
-            ({"n": None}, "has no 'n'"),
+            ({"n": None}, "'n' is None, which isn't a number"),
             ({"text": 3}, "'text' is int"),
             ({"other": 3}, "no field 'other'; the dataset has image, label, n, text"),
         ]:
