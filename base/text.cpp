@@ -193,9 +193,20 @@ bool parse_int(std::string_view text, int64_t* value) {
   return error == std::errc() && end == text.data() + text.size() && !text.empty();
 }
 
+// As Python's float: with a leading plus, and infinity or 0 for what no double holds, which std::from_chars refuses.
 bool parse_double(std::string_view text, double* value) {
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty();
+  if (end != text.data() + text.size() || text.empty()) return false;
+  if (error == std::errc::result_out_of_range) {
+    const size_t exponent = text.find_first_of("eE");
+    const bool is_small = exponent != std::string_view::npos
+                              ? text.substr(exponent + 1).starts_with('-')
+                              : text.find_first_of("123456789.") == text.find('.');
+    *value = std::copysign(is_small ? 0 : HUGE_VAL, text[0] == '-' ? -1.0 : 1.0);
+    return true;
+  }
+  return error == std::errc();
 }
 
 bool parse_bytes(std::string_view text, uint64_t* bytes) {

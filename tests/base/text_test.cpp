@@ -103,6 +103,26 @@ TEST(Text, ParsesWholeNumbersOnly) {
   EXPECT_FALSE(parse_double("0.08..1", &d));
 }
 
+TEST(Text, ParsesNumbersAsPythonDoes) {
+  const double kInfinity = std::numeric_limits<double>::infinity();
+  const std::string zeros(400, '0');
+  for (const auto& [text, expected] : {std::pair<std::string, double>{"+1.5", 1.5},
+                                       {"+1e2", 100},
+                                       {"1e400", kInfinity},
+                                       {"-1e400", -kInfinity},
+                                       {"1" + zeros, kInfinity},
+                                       {"1e-400", 0},
+                                       {"-1E-400", 0},
+                                       {"0." + zeros + "1", 0}}) {
+    double d = -7;
+    EXPECT_TRUE(parse_double(text, &d)) << text;
+    EXPECT_EQ(d, expected) << text;
+  }
+  double d = 0;
+  for (const char* text : {"+", "++1", "+-1", "-+1", "+ 1", "1e400x", ""})
+    EXPECT_FALSE(parse_double(text, &d)) << text;
+}
+
 TEST(Text, ParsesSizes) {
   uint64_t bytes = 0;
   EXPECT_TRUE(parse_bytes("512B", &bytes));

@@ -185,12 +185,27 @@ static Status each_number(std::string_view cell, const Take& take) {
   return {};
 }
 
+std::string unfit_number(std::string_view text, DType dtype) {
+  double value = 0;
+  if (!parse_double(text, &value)) return "is not a number";
+  if (text.find_first_of("nN") != std::string_view::npos) return "is not finite";  // inf, nan
+  if (dtype == DType::kU8 || dtype == DType::kI32 || dtype == DType::kI64)
+    return concat("is not a whole number in the range of ", dtype_name(dtype));
+  return concat("is too large for ", dtype_name(dtype));
+}
+
+/// A whole number, perhaps with a leading plus.
+static bool parse_signed(std::string_view text, int64_t* whole) {
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  return parse_int(text, whole);
+}
+
 Result<std::vector<float>> numbers_in_cell(std::string_view cell) {
   std::vector<float> numbers;
   DLPIPE_RETURN_IF_ERROR(each_number(cell, [&](std::string_view text) {
     double value = 0;
     if (!parse_double(text, &value) || !std::isfinite(static_cast<float>(value)))
-      return wrong(concat("'", printable(text), "' is not a number"));
+      return wrong(concat(in_quotes(text), " ", unfit_number(text, DType::kF32)));
     numbers.push_back(static_cast<float>(value));
     return Status();
   }));
@@ -203,7 +218,7 @@ bool has_rounded_number(std::string_view cell) {
   (void)each_number(cell, [&](std::string_view text) {
     int64_t whole = 0;
     is_rounded = is_rounded ||
-                 (text.size() > kExactDigits && parse_int(text, &whole) &&
+                 (text.size() > kExactDigits && parse_signed(text, &whole) &&
                   static_cast<long double>(static_cast<float>(whole)) != static_cast<long double>(whole));
     return Status();
   });
@@ -216,7 +231,7 @@ static std::string number_bytes(std::string_view text) {
   T number{};
   if constexpr (std::is_integral_v<T>) {
     int64_t whole = 0;
-    if (!parse_int(text, &whole)) return {};
+    if (!parse_signed(text, &whole)) return {};
     number = static_cast<T>(whole);
     if (int64_t{number} != whole) return {};
   } else {
@@ -260,9 +275,10 @@ static Result<std::string> encode_fixed(const TypedColumn& column, std::string_v
   DLPIPE_RETURN_IF_ERROR(each_number(cell, [&](std::string_view text) {
     const std::string one = number_bytes(column.dtype, text);
     if (one.empty())
-      return wrong(
-          concat("'", printable(text), "' is no ",
-                 column.dtype == DType::kF32 ? std::string_view("number") : dtype_name(column.dtype)));
+      return wrong(concat(in_quotes(text), " ", unfit_number(text, column.dtype),
+                          column.dtype == DType::kF32 && !number_bytes<double>(text).empty()
+                              ? "; correct it, or store the column as f64 (--field NAME:number:f64)"
+                              : ""));
     bytes += one;
     ++count;
     return Status();

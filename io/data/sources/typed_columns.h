@@ -36,6 +36,8 @@ Field field_of(const TypedColumn& column, int64_t numbers);
 Result<std::vector<std::string>> names_in_cell(std::string_view cell);
 /// The numbers in a cell, separated by brackets, blanks, commas, ; or |. kCorrupt for anything that is not a finite number.
 Result<std::vector<float>> numbers_in_cell(std::string_view cell);
+/// Why `text` can't be a number of `dtype`: "is too large for f32".
+std::string unfit_number(std::string_view text, DType dtype);
 /// Whether a whole number in a cell changes when converted to f32.
 bool has_rounded_number(std::string_view cell);
 /// A cell of any kind but kLabels, kMask and kText as bytes. The first cell of kNumbers sets `numbers` (0 before), and the

@@ -148,7 +148,8 @@ void read_corners(const std::vector<std::string>& cells, const Columns& columns,
     const std::string name = in_quotes(columns.names[corner]);
     if (!parse_number(cells[corner], columns.separator, &value) ||
         !std::isfinite(static_cast<float>(value))) {
-      line.problem = concat(name, " is ", in_quotes(cells[corner]), ", which is not a number");
+      line.problem = concat(name, " is ", in_quotes(cells[corner]), ", which ",
+                            unfit_number(cells[corner], DType::kF32));
       return;
     }
     if (columns.are_shares && (value < -kSlack || value > 1 + kSlack)) {

@@ -324,7 +324,7 @@ TEST_F(BoxListSource, WhatIsWrongIsNamedWithItsLine) {
   expect_part(after("a.jpg,500,375,cat,1,two,30,40\n"),
               "boxes.csv line 3: 'ymin' is 'two', which is not a number");
   expect_part(after("a.jpg,500,375,cat,1,nan,30,40\n"),
-              "boxes.csv line 3: 'ymin' is 'nan', which is not a number");
+              "boxes.csv line 3: 'ymin' is 'nan', which is not finite");
   expect_part(after("a.jpg,500,375,cat,1,,30,40\n"), "boxes.csv line 3: 'ymin' is '', which is not a number");
   expect_part(after("a.jpg,500,375,cat,31,2,30,40\n"), "line 3: the box 31, 2, 30, 40 ends before it begins");
   expect_part(after("a.jpg,500,375,cat,1,41,30,40\n"), "line 3: the box 1, 41, 30, 40 ends before it begins");

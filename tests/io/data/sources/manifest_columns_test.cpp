@@ -427,6 +427,15 @@ TEST_F(ManifestTest, NumbersMayHaveDecimalCommasWhereSemicolonsDivideCells) {
       std::string::npos);
 }
 
+TEST_F(ManifestTest, NumbersMayHaveAPlus) {
+  SourceOptions options{.path = dir / "list.csv", .fields = {"x:number", "n:number:i64", "b:boxes"}};
+  write_text(dir / "list.csv", "path,x,n,b\n3.png,+1.5,+7,+1 2 +3 4\n");
+  const SourceListing listing = value_or_throw(value_or_throw(open_source(options))->list());
+  EXPECT_EQ(floats(listing.entries[0].extra[0]), std::vector<float>{1.5F});
+  EXPECT_EQ(decode_labels(listing.entries[0].extra[1]), std::vector<int64_t>{7});
+  EXPECT_EQ(floats(listing.entries[0].extra[2]), (std::vector<float>{1, 2, 3, 4}));
+}
+
 TEST_F(ManifestTest, CellsThatAreNoneOfTheirKindAreNamed) {
   SourceOptions options{.path = dir / "list.csv"};
   const auto error = [&](const std::string& field, const std::string& cell) {
@@ -437,6 +446,12 @@ TEST_F(ManifestTest, CellsThatAreNoneOfTheirKindAreNamed) {
   EXPECT_NE(error("x:numbers", "1 2").find("line 3: column 'x': 2 numbers"), std::string::npos);
   EXPECT_NE(error("x:numbers", "1 2 nan").find("'nan'"), std::string::npos);
   EXPECT_NE(error("x:numbers", "1 2 1e99").find("'1e99'"), std::string::npos);
+  EXPECT_NE(error("x:numbers", "1 2 1e39").find("'1e39' is too large for f32"), std::string::npos);
+  EXPECT_NE(error("x:numbers", "1 2 -1e400").find("'-1e400' is too large for f32"), std::string::npos);
+  EXPECT_NE(error("x:numbers:f64", "1 2 1e400").find("'1e400' is too large for f64"), std::string::npos);
+  EXPECT_NE(error("x:points", "1 2 1e39").find("'1e39' is too large for f32"), std::string::npos);
+  EXPECT_NE(error("x:numbers", "1 2 -inf").find("'-inf' is not finite"), std::string::npos);
+  EXPECT_NE(error("x:numbers", "1 2 +-1").find("'+-1' is not a number"), std::string::npos);
   EXPECT_NE(error("x:number", "1").find("line 2: column 'x': 3 numbers"), std::string::npos);
   EXPECT_NE(error("x:boxes", "").find("line 2: column 'x': 3 numbers do not form boxes"), std::string::npos);
   EXPECT_NE(error("x:points", "1 2").find("2 numbers do not form points"), std::string::npos);
