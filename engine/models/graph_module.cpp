@@ -143,21 +143,46 @@ struct Head {
   ValueId bias = kNone;
 };
 
-/// The last product, if it is linear with constant weights.
-std::optional<Head> head_of(const Graph& graph) {
-  for (size_t i = graph.nodes.size(); i-- > 0;) {
-    const graph::Node& node = graph.nodes[i];
-    const bool has_matrix = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
-      return id != kNone && graph.value(id).is_constant() && graph.value(id).shape.rank() >= 2;
-    });
-    if (!has_matrix) continue;
-    if (std::string_view(node.op->record->name) != "linear") return std::nullopt;
-    const Head head{node.inputs[1], node.inputs.size() > 2 ? node.inputs[2] : kNone};
-    const bool known = graph.value(head.weight).is_constant() &&
-                       (head.bias == kNone || graph.value(head.bias).is_constant());
-    return known ? std::optional(head) : std::nullopt;
+void set_rows(Graph& graph, const Head& head, int64_t rows) {
+  for (const ValueId id : {head.weight, head.bias}) {
+    if (id == kNone) continue;
+    Value& value = graph.value(id);
+    value.shape = value.shape.rank() == 1 ? Shape{rows} : Shape{rows, value.shape[1]};
+    value.constant = expand(Tensor::zeros(Shape{}), value.shape);
   }
-  return std::nullopt;
+}
+
+/// Whether the model has one more class if `head` has one more row. If not, something else depends on the number of classes, such as
+/// a second classifier that is added or a batch norm of logits, or the head's rows aren't the classes.
+bool decides_classes(Graph graph, const Head& head, int64_t classes) {
+  set_rows(graph, head, classes + 1);
+  try {
+    graph::infer_shapes(graph);
+    graph::check(graph);
+    return image_graph(graph).classes == classes + 1;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// The linear with constant weights that alone decides the number of classes. nullopt if there is none, or more than one.
+std::optional<Head> head_of(const Graph& graph) {
+  const ImageGraph images = image_graph(graph);
+  if (images.boxes) return std::nullopt;
+  std::optional<Head> found;
+  std::set<ValueId> tried;
+  for (const graph::Node& node : graph.nodes) {
+    if (!graph::is_op(node, "linear")) continue;
+    const Head head{node.inputs[1], node.inputs.size() > 2 ? node.inputs[2] : kNone};
+    const Value& weight = graph.value(head.weight);
+    const bool has_classes = weight.is_constant() && weight.shape[0] == images.classes &&
+                             (head.bias == kNone || graph.value(head.bias).is_constant());
+    if (!has_classes || !tried.insert(head.weight).second || !decides_classes(graph, head, images.classes))
+      continue;
+    if (found) return std::nullopt;
+    found = head;
+  }
+  return found;
 }
 
 /// Gives the head's constants a prefix that no other constant has and returns it: their own if possible, else "head.", "head2."
@@ -184,14 +209,11 @@ std::string name_head(Graph& graph, const Head& head) {
 }
 
 void draw_head(Graph& graph, const Head& head, const std::string& prefix, int64_t classes, uint64_t seed) {
+  set_rows(graph, head, classes);
   Value& weight = graph.value(head.weight);
-  weight.shape = {classes, weight.shape[1]};
   weight.constant = Tensor::empty(weight.shape);
   Tensor bias;
-  if (head.bias != kNone) {
-    graph.value(head.bias).shape = {classes};
-    bias = graph.value(head.bias).constant = Tensor::empty({classes});
-  }
+  if (head.bias != kNone) bias = graph.value(head.bias).constant = Tensor::empty({classes});
   reset_affine(weight.constant, bias, seed, prefix);
   graph::infer_shapes(graph);
 }
@@ -258,8 +280,7 @@ class GraphRecord {
              images_.boxes->name == "ssd" ? ", which counts the background" : "", ")");
     } else if (arguments.classes != images_.classes) {
       refuse("model", graph_.name, " has ", images_.classes, " classes, the data has ", arguments.classes,
-             ", and the model doesn't end with a linear layer that could be reinitialised; export it with ",
-             arguments.classes, " classes");
+             ", and the model has no classifier that can be replaced; build the model with these classes");
     }
     return std::make_shared<GraphModule>(own);
   }

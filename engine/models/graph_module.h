@@ -65,9 +65,10 @@ class GraphModule final : public Module {
 
 /// A graph in the form of a model of the table: a record, and weights to start from.
 struct TrainableGraph {
-  /// Named "graph"; builds GraphModules for images of the graph's size, with zero weights. Only the last linear is initialised
-  /// (like Linear's weights), for any number of classes. `head` is its prefix, "" if the graph's last product isn't a linear
-  /// with constant weights, or shares its prefix with other constants.
+  /// Named "graph"; builds GraphModules for images of the graph's size, with zero weights. Only the classifier is initialised
+  /// (like Linear's weights), for any number of classes. It is the one linear with constant weights that decides this number; `head`
+  /// is its prefix. `head` is "" if there is no such linear, if something else depends on the number of classes (a second classifier, a
+  /// batch norm of logits), or if other constants have the same prefix.
   std::shared_ptr<const ModelRecord> record;
   std::vector<NamedTensor>
       weights;  // the graph's own constants, named as the state_dict of what `record` builds

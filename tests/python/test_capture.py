@@ -684,3 +684,80 @@ def test_a_capture_that_fails_leaves_no_file(broken, monkeypatch, tmp_path):
     monkeypatch.undo()
     dlpipe.capture(made("conv"), (3, SIZE, SIZE), tmp_path / "m.dlm")
     assert [one.name for one in tmp_path.iterdir()] == ["m.dlm"]
+
+
+class Heads(nn.Module):
+    """A network whose logits aren't simply those of one linear."""
+
+    def __init__(self, of, **layers):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 8, 4, 4), nn.Tanh())
+        for name, layer in layers.items():
+            setattr(self, name, layer)
+        self.of = of
+
+    def forward(self, x):
+        return self.of(self, self.stem(x).mean((2, 3)))
+
+
+HEADS = {
+    "joined": (lambda m, x: torch.cat([m.a(x), m.b(x)], 1), lambda: {"a": nn.Linear(8, 4), "b": nn.Linear(8, 6)}, ""),
+    "gate": (lambda m, x: m.a(x) * torch.sigmoid(m.t(x)), lambda: {"a": nn.Linear(8, 10), "t": nn.Linear(8, 1)}, "a."),
+    "temperature": (lambda m, x: m.a(x) / nn.functional.softplus(m.t(x)), lambda: {"a": nn.Linear(8, 10), "t": nn.Linear(8, 1)}, "a."),
+    "dueling": (lambda m, x: m.t(x) + m.a(x) - m.a(x).mean(1, keepdim=True), lambda: {"a": nn.Linear(8, 10), "t": nn.Linear(8, 1)}, "a."),
+    "maxout": (lambda m, x: m.a(x).view(-1, 10, 2).amax(2), lambda: {"a": nn.Linear(8, 20)}, ""),
+    "ensemble": (lambda m, x: m.a(x).view(-1, 3, 10).mean(1), lambda: {"a": nn.Linear(8, 30)}, ""),
+    "sum": (lambda m, x: m.a(x) + m.b(x), lambda: {"a": nn.Linear(8, 10), "b": nn.Linear(8, 10)}, ""),
+    "sum of one": (lambda m, x: m.a(x) + m.b(x), lambda: {"a": nn.Linear(8, 1), "b": nn.Linear(8, 1)}, ""),
+    "gates": (lambda m, x: m.a(x) * torch.sigmoid(m.b(x)), lambda: {"a": nn.Linear(8, 10), "b": nn.Linear(8, 10)}, ""),
+    "scales": (lambda m, x: m.a(x) * m.s.weight[0], lambda: {"a": nn.Linear(8, 10), "s": nn.Linear(10, 1, bias=False)}, ""),
+    "norm": (lambda m, x: m.n(m.a(x)), lambda: {"a": nn.Linear(8, 10), "n": nn.BatchNorm1d(10)}, ""),
+    "hidden": (lambda m, x: m.b(torch.relu(m.a(x))), lambda: {"a": nn.Linear(8, 10), "b": nn.Linear(10, 10)}, "b."),
+}
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_logits_of_any_layers(name, tmp_path):
+    of, layers, _ = HEADS[name]
+    torch.manual_seed(7)
+    model = Heads(of, **layers())
+    ours = captured(model, tmp_path / "m.dlm")
+    x = images()
+    with torch.no_grad():
+        expected = model.eval()(x)
+    np.testing.assert_allclose(ours.forward(x.numpy(), False), expected.numpy(), rtol=1e-4, atol=1e-5)
+    labels, optimizer = torch.arange(6) % expected.shape[1], torch.optim.SGD(model.train().parameters(), 0.05)
+    for step in range(10):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), labels)
+        loss.backward()
+        assert ours.step(x.numpy(), labels.numpy(), 0.05) == pytest.approx(loss.item(), rel=1e-4, abs=1e-6), step
+        optimizer.step()
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_only_a_head_that_decides_the_classes_is_replaced(name, data, tmp_path):
+    of, layers, head = HEADS[name]
+    torch.manual_seed(7)
+    model = Heads(of, **layers())
+    dlpipe.capture(model, (3, SIZE, SIZE), tmp_path / "m.dlm")
+    options = dict(model=tmp_path / "m.dlm", augment="hflip", val_augment=f"resize({SIZE}x{SIZE})", max_steps=1, batch=8, lr=0.0, weight_decay=0.0, threads=1)
+    if not head:
+        for reset in (False, True):
+            with pytest.raises(dlpipe.MisuseError, match="has no classifier that can be replaced; build the model with these classes"):
+                dlpipe.train(data, out=tmp_path / "a", reset_head=reset, **options)
+        return
+    dlpipe.train(data, out=tmp_path / "a", reset_head=True, **options)
+    program("export-weights", tmp_path / "a", "-o", tmp_path / "a.safetensors")
+    after = read(tmp_path / "a.safetensors")
+    for key, tensor in model.state_dict().items():
+        assert torch.equal(after[key], tensor) != key.startswith(head), key
+        assert not key.startswith(head) or after[key].shape[0] == 5
+
+
+def test_a_classifier_that_cannot_be_replaced_is_trained_but_not_reset(data, tmp_path):
+    dlpipe.capture(Heads(HEADS["joined"][0], a=nn.Linear(8, 2), b=nn.Linear(8, 3)), (3, SIZE, SIZE), tmp_path / "m.dlm")
+    options = dict(model=tmp_path / "m.dlm", augment="hflip", val_augment=f"resize({SIZE}x{SIZE})", epochs=1, batch=8, lr=0.05, threads=1)
+    assert dlpipe.train(data, out=tmp_path / "a", **options)["steps"] == 5
+    with pytest.raises(dlpipe.MisuseError, match="has no classifier that can be replaced; leave it out"):
+        dlpipe.train(data, out=tmp_path / "b", reset_head=True, **options)
