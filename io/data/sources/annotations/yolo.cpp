@@ -7,6 +7,7 @@
 // First the parsers of data.yaml and labels, then where the files are, then the source.
 #include "io/data/sources/annotations/yolo.h"
 
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -15,7 +16,9 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "base/messages.h"
@@ -27,6 +30,7 @@
 #include "io/data/sources/image_folder.h"
 #include "io/data/sources/layouts.h"
 #include "io/data/sources/source_file.h"
+#include "io/data/sources/typed_columns.h"
 
 namespace dlpipe::data {
 
@@ -71,12 +75,20 @@ class Texts {
   size_t left_;
 };
 
+/// YAML forbids it. Readers differ: PyYAML uses the last value, yaml-cpp the first.
+Status twice(const YAML::Node& key) {
+  return wrong(concat("line ", key.Mark().line + 1, ": the key ", in_quotes(key.as<std::string>()),
+                      " is given a second time; remove one"));
+}
+
 /// A list, or a map of numbers.
 Result<std::vector<std::string>> names_of(const YAML::Node& node, Texts& texts) {
   if (!node || node.IsNull()) return wrong("it has no 'names' of classes");
   if (!node.IsMap()) return texts.one_or_many(node);
   std::map<int64_t, std::string> by_number;
-  for (const auto& pair : node) by_number[pair.first.as<int64_t>()] = texts.of(pair.second);
+  for (const auto& pair : node) {
+    if (!by_number.emplace(pair.first.as<int64_t>(), texts.of(pair.second)).second) return twice(pair.first);
+  }
   std::vector<std::string> names;
   for (auto& [number, name] : by_number) {
     if (number != static_cast<int64_t>(names.size()))
@@ -88,6 +100,10 @@ Result<std::vector<std::string>> names_of(const YAML::Node& node, Texts& texts) 
 
 Result<Config> parse_node(const YAML::Node& root, Texts texts) {
   if (!root.IsMap()) return wrong("it is not a mapping of keys to values");
+  std::set<std::string> keys;
+  for (const auto& pair : root) {
+    if (pair.first.IsScalar() && !keys.insert(texts.of(pair.first)).second) return twice(pair.first);
+  }
   Config config;
   if (const YAML::Node path = root["path"]; path && !path.IsNull()) config.path = path.as<std::string>();
   for (const char* split : {"train", "val", "test"}) {
@@ -126,7 +142,7 @@ Result<std::vector<double>> numbers_of(std::string_view line) {
     double value = 0;
     const std::string_view text = line.substr(at, end - at);
     if (!parse_double(text, &value) || !std::isfinite(value))
-      return wrong(concat("'", printable(text), "' is not a number"));
+      return wrong(concat(in_quotes(text), " ", unfit_number(text, DType::kF64)));
     numbers.push_back(value);
     at = end;
   }
@@ -200,6 +216,9 @@ Status add_line(const std::vector<double>& numbers, const Config& config, Labels
 Result<Config> parse_config(std::string_view text) {
   try {
     return parse_node(YAML::Load(std::string(text)), Texts(text.size()));
+  } catch (const YAML::DeepRecursion& error) {
+    return wrong(
+        concat("line ", error.mark.line + 1, ": values are nested too deeply; leave out those that are"));
   } catch (const YAML::Exception& error) {
     return wrong(concat("line ", error.mark.line + 1, ": ", printable(error.msg)));
   }
@@ -207,6 +226,7 @@ Result<Config> parse_config(std::string_view text) {
 
 Result<Labels> parse_labels(std::string_view text, const Config& config) {
   Labels labels;
+  std::unordered_set<std::string_view> lines;
   int64_t line_number = 0;
   for (size_t at = 0; at < text.size();) {
     const size_t end = std::min(text.find('\n', at), text.size());
@@ -214,6 +234,10 @@ Result<Labels> parse_labels(std::string_view text, const Config& config) {
     at = end + 1;
     ++line_number;
     if (line.empty()) continue;
+    if (!lines.insert(line).second) {
+      ++labels.repeated;
+      continue;
+    }
     auto numbers = numbers_of(line);
     if (numbers.ok() && ends_with_confidence(*numbers, config)) {
       numbers->pop_back();
@@ -388,6 +412,8 @@ class YoloSource final : public AnnotatedSource {
   std::vector<AnnotatedImage> found_;
   int64_t without_labels_ = 0;
   int64_t confidences_ = 0;  // lines that end with one
+  int64_t repeated_ = 0;     // lines that repeat another of their file
+  std::string first_repeated_;
   FilesAgain again_{options_};
   std::vector<std::string> lost_links_;  // warnings
   std::string note_;                     // a warning of its own
@@ -489,6 +515,8 @@ Status YoloSource::add_image(std::string path, bool is_listed) {
     image.problem = concat(printable(labels), " ", parsed.status().message());
   } else {
     confidences_ += parsed->confidences;
+    if (repeated_ == 0 && parsed->repeated > 0) first_repeated_ = labels;
+    repeated_ += parsed->repeated;
     image.boxes = std::move(parsed->boxes);
     image.labels = std::move(parsed->classes);
     image.points = std::move(parsed->points);
@@ -560,6 +588,11 @@ void YoloSource::warn(SourceListing& listing) const {
     listing.warnings.push_back(concat(
         "[ingest] ", counted(confidences_, "line of labels ends", "lines of labels end"),
         " with an extra number, the confidence of a prediction; it is ignored, and the objects are used"));
+  if (repeated_ > 0)
+    listing.warnings.push_back(
+        concat("[ingest] ignored: ",
+               counted(repeated_, "line of labels that repeats", "lines of labels that repeat"),
+               " another line of its file, the first one in ", printable(first_repeated_)));
   if (without_labels_ > 0)
     listing.warnings.push_back(concat(
         "[ingest] ", counted(without_labels_, "image has no label file and becomes a sample without objects",
@@ -571,7 +604,7 @@ Result<SourceListing> YoloSource::list() {
   folders_.clear();
   found_.clear();
   without_labels_ = 0;
-  confidences_ = 0;
+  confidences_ = repeated_ = 0;
   again_ = FilesAgain(options_);
   lost_links_.clear();
   DLPIPE_RETURN_IF_ERROR(find_config());

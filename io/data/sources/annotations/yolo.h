@@ -30,6 +30,7 @@ struct Labels {
   std::vector<float> points;      // x, y, visible
   std::vector<Outline> outlines;  // of objects that are polygons, in shares; their boxes are around them
   int64_t confidences = 0;        // lines with an extra number, a prediction's confidence, which is ignored
+  int64_t repeated = 0;           // lines that repeat an earlier one, which are ignored, as in Ultralytics
 };
 
 /// `config` has the number of classes (none: any) and key points. kCorrupt names the line.

@@ -101,7 +101,7 @@ TEST_F(YoloSource, ImagesOfAListAreThoseItNamesWhateverTheyLinkTo) {
   fs::create_symlink("../train/1.jpg", dir / "images/val/b.jpg");
   write_text(dir / "labels/train/out.txt", "0 0.5 0.5 1 1\n");
   write_text(dir / "labels/train/again.txt", "0 0.5 0.5 1 1\n");
-  write_text(dir / "labels/val/b.txt", "0 0.5 0.5 1 1\n0 0.5 0.5 1 1\n0 0.5 0.5 1 1\n");
+  write_text(dir / "labels/val/b.txt", "0 0.5 0.5 1 1\n0 0.5 0.5 1 0.5\n0 0.5 0.5 0.5 1\n");
   write_text(dir / "train.txt", "images/train/out.jpg\nimages/train/again.jpg\nimages/train/1.jpg\n");
   write_text(dir / "val.txt", "./images/val/b.jpg\n");
   const SourceListing listing =
@@ -272,13 +272,46 @@ TEST_F(YoloSource, ConfidencesOfPredictionsAreLeftAsideWithANote) {
   EXPECT_NE(problem("0 0.5 0.5 1 1 7").find("6 numbers"), std::string::npos) << "no confidence";
 }
 
+TEST_F(YoloSource, RepeatedLinesAreIgnoredAndCounted) {
+  write_text(dir / "labels/train/1.txt",
+             "0 0.5 0.5 1 1\n1 0.5 0.5 1 1\n0 0.5 0.5 1 1\r\n\n\n0 0.5 0.5 1 1\n");
+  const SourceListing listing = value_or_throw(with_config("train: images/train\nnames: [a, b]\n"));
+  EXPECT_EQ(decode_labels(listing.entries[0].extra[1]), (std::vector<int64_t>{0, 1}));
+  EXPECT_EQ(floats(listing.entries[0].extra[0]).size(), 8u);
+  const std::string warnings = warnings_of(listing);
+  EXPECT_NE(warnings.find("2 lines of labels that repeat"), std::string::npos) << warnings;
+  EXPECT_NE(warnings.find(dir / "labels/train/1.txt"), std::string::npos) << warnings;
+  write_text(dir / "labels/train/1.txt", "0 0.5 0.5 1 1\n1 0.5 0.5 1 1\n");
+  EXPECT_EQ(warnings_of(value_or_throw(source_->list())).find("repeat"), std::string::npos);
+}
+
+TEST_F(YoloSource, AKeyThatIsGivenTwiceIsNamedWithItsLine) {
+  const auto config = [&](const std::string& yaml) { return with_config(yaml).status().message(); };
+  const std::string twice = config("train: images/train\nnames: [a, b]\nnc: 2\nnames: [c, d]\n");
+  EXPECT_NE(twice.find("data.yaml: line 4: the key 'names' is given a second time"), std::string::npos)
+      << twice;
+  const std::string number = config("train: images/train\nnames:\n  0: a\n  1: b\n  0: c\n");
+  EXPECT_NE(number.find("line 5: the key '0' is given a second time"), std::string::npos) << number;
+  const std::string other = config("train: images/train\nnames: [a, b]\nlicense: x\nlicense: y\n");
+  EXPECT_NE(other.find("line 4: the key 'license' is given a second time"), std::string::npos) << other;
+}
+
+TEST_F(YoloSource, DeepNestingIsNamed) {
+  const std::string yaml =
+      "train: images/train\nnames: [a, b]\nx: " + std::string(5000, '[') + std::string(5000, ']');
+  const std::string text = with_config(yaml).status().message();
+  EXPECT_NE(text.find("data.yaml: line 3: values are nested too deeply"), std::string::npos) << text;
+}
+
 TEST_F(YoloSource, WhatIsWrongIsNamed) {
   EXPECT_EQ(problem("0 0.5 0.5 1 1"), "");
   EXPECT_NE(problem("0 0.5 0.5 1 1\n0 0.5 0.5 1\n").find("1.txt line 2: 4 numbers"), std::string::npos);
   EXPECT_NE(problem("2 0.5 0.5 1 1").find("there is no class 2, classes are 0 to 1"), std::string::npos);
   EXPECT_NE(problem("-1 0.5 0.5 1 1").find("there is no class -1, classes are 0 to"), std::string::npos);
   EXPECT_NE(problem("0 320 240 64 64").find("320 is not a share"), std::string::npos);
-  EXPECT_NE(problem("0 0.5 0.5 nan 1").find("not a number"), std::string::npos);
+  EXPECT_NE(problem("0 0.5 0.5 nan 1").find("'nan' is not finite"), std::string::npos);
+  EXPECT_NE(problem("0 0.5 0.5 1e400 1").find("'1e400' is too large"), std::string::npos);
+  EXPECT_EQ(problem("0 +0.5 0.5 1 1"), "");
   EXPECT_NE(problem("cat 0.5 0.5 1 1").find("'cat' is not a number"), std::string::npos);
   const auto config = [&](const std::string& yaml) { return with_config(yaml).status().message(); };
   EXPECT_NE(config("train: images/train\n").find("no 'names'"), std::string::npos);
