@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -23,6 +24,7 @@
 #include "io/data/file_name.h"
 #include "io/data/sources/annotations/annotated_images.h"
 #include "io/data/sources/layouts.h"
+#include "io/data/sources/lists/manifest.h"
 #include "io/data/sources/source_file.h"
 
 namespace dlpipe::data {
@@ -228,9 +230,34 @@ size_t place_of(std::string_view text, std::string_view number) {
   return at == std::string_view::npos ? 1 : at + 1;
 }
 
+/// "line 7, byte 912: " where a key of the outermost object appears for the second time; "" if the key is written with escapes.
+std::string place_of_second(std::string_view text, std::string_view key) {
+  int depth = 0;
+  int times = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') --depth;
+    if (c != '"') continue;
+    const size_t begin = ++i;
+    while (i < text.size() && text[i] != '"') i += text[i] == '\\' ? 2 : 1;
+    if (depth != 1 || text.substr(begin, i - begin) != key) continue;
+    const size_t next = std::min(text.find_first_not_of(" \t\r\n", i + 1), text.size() - 1);
+    if (text[next] == ':' && ++times == 2)
+      return concat("line ", 1 + std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(begin), '\n'),
+                    ", byte ", begin, ": ");
+  }
+  return {};
+}
+
+bool is_section(std::string_view key) {
+  return key == "images" || key == "annotations" || key == "categories";
+}
+
 }  // namespace
 
 Result<Contents> parse(std::string_view text, const std::string& file) {
+  DLPIPE_RETURN_IF_ERROR(list_text(file, std::as_bytes(std::span(text))).status());
   const auto wrong = [&](std::string_view what) {
     return Status(ErrorCode::kCorrupt, concat("[ingest] ", printable(file), ": ", what));
   };
@@ -239,7 +266,7 @@ Result<Contents> parse(std::string_view text, const std::string& file) {
   std::map<std::string, size_t> counts;
   const auto no_number = [&](std::string_view word, size_t byte, std::string_view why) {
     const std::string_view before = text.substr(0, byte);
-    const bool is_listed = section == "images" || section == "annotations" || section == "categories";
+    const bool is_listed = is_section(section);
     return wrong(concat(is_listed ? concat("'", section, "' element ", counts[section], ", ") : "", "line ",
                         1 + std::count(before.begin(), before.end(), '\n'), ", byte ", byte, ": ",
                         short_name(word), why, "; replace it with a number, or remove that element"));
@@ -248,9 +275,12 @@ Result<Contents> parse(std::string_view text, const std::string& file) {
   const auto on_event = [&](int depth, Json::parse_event_t event, Json& parsed) {
     if (depth == 1 && event == Json::parse_event_t::key) {
       section = parsed.get<std::string>();
-      counts.emplace(section, 0);
+      const bool is_new = counts.emplace(section, 0).second;
+      if (!is_new && is_section(section))
+        throw Unfit{
+            concat(place_of_second(text, section), "'", section, "' is given a second time; remove one")};
     }
-    const bool is_listed = section == "images" || section == "annotations" || section == "categories";
+    const bool is_listed = is_section(section);
     const bool is_value = event == Json::parse_event_t::value;
     if (is_listed && depth == 1 && (is_value || event == Json::parse_event_t::object_start))
       throw Unfit{concat("'", section, "' is not a list")};

@@ -129,7 +129,8 @@ Result<Link> ManifestSource::where(const SourceEntry& entry) const {
 
 Result<std::string_view> list_text(const std::string& path, std::span<const std::byte> bytes) {
   const std::string_view text = without_mark({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  const bool is_utf16 = text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
+  const bool is_utf16 = text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff") ||
+                        (text.size() > 1 && (text[0] == '\0') != (text[1] == '\0'));  // ASCII without a mark
   if (is_utf16 || text.find('\0') != std::string_view::npos) {
     return Status(ErrorCode::kUnsupported,
                   concat("[ingest] ", printable(path), is_utf16 ? " is UTF-16" : " holds zero bytes",

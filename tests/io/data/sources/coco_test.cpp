@@ -319,6 +319,31 @@ TEST_F(CocoSource, WhatIsWrongIsNamed) {
     EXPECT_EQ(list(whole.substr(0, size)).status().code(), ErrorCode::kCorrupt) << size;
 }
 
+TEST_F(CocoSource, ASectionThatIsGivenTwiceIsNamedWithItsPlace) {
+  const std::string start =
+      R"({"note": "\"images\":", "x": [{"annotations": 1}, "annotations"], "images": [)" + kImages +
+      "],\n\"annotations\": [], " + kCategories;
+  for (const char* const section : {"images", "annotations", "categories"}) {
+    const std::string text = message(concat(start, ",\n\"", section, "\" : []}"));
+    EXPECT_NE(text.find(concat("instances_val2017.json: line 3, byte ", start.size() + 3, ": '", section,
+                               "' is given a second time")),
+              std::string::npos)
+        << text;
+  }
+  const std::string escaped = message(start + R"(, "im\u0061ges": []})");
+  EXPECT_NE(escaped.find("instances_val2017.json: 'images' is given a second time"), std::string::npos)
+      << escaped;
+  EXPECT_TRUE(list(start + R"(, "note": 1, "info": 2, "info": 3})").ok()) << "Python's json uses the last";
+}
+
+TEST_F(CocoSource, Utf16IsNamed) {
+  std::string wide;
+  for (const char c : json_of(kImages, "")) wide += {c, '\0'};
+  for (const std::string& text : {wide, "\xff\xfe" + wide})
+    EXPECT_NE(message(text).find("instances_val2017.json is UTF-16; save it as UTF-8"), std::string::npos)
+        << message(text);
+}
+
 TEST_F(CocoSource, WhatIsNoNumberIsNamedWithItsPlace) {
   const std::string good = R"({"image_id": 10, "category_id": 3, "bbox": [0, 0, 1, 1]},)";
   for (const std::string word : {"NaN", "Infinity", "-Infinity"}) {

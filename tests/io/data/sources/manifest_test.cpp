@@ -168,6 +168,7 @@ TEST_F(ManifestTest, MistakesAreNamedWithTheirLine) {
   EXPECT_NE(message("").find("lists no file"), std::string::npos);
   EXPECT_NE(message(std::string("3.png,a\0\n", 9)).find("holds zero bytes"), std::string::npos);
   EXPECT_NE(message("\xff\xfe,").find("is UTF-16; save it as UTF-8"), std::string::npos);
+  EXPECT_NE(message(std::string("p\0,\0a\0\n\0", 8)).find("is UTF-16; save it as UTF-8"), std::string::npos);
 }
 
 // As spreadsheets write lists where a comma stands in numbers.
