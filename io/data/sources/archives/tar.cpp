@@ -218,15 +218,22 @@ bool Indexer::read_pax(std::string_view text) {
 }
 
 Result<bool> Indexer::add(const Header& header, char type, uint64_t data, uint64_t size) {
-  constexpr uint64_t kMostExtended = 1 << 20;
-  const bool is_extended = type == 'x' || type == 'g' || type == 'X' || type == 'L' || type == 'K';
+  constexpr uint64_t kMostName = 1 << 20;
+  constexpr uint64_t kMostExtended = 16 << 20;  // with comments and attributes, which are not used
+  const bool is_extended = type == 'x' || type == 'X' || type == 'L' || type == 'K';
+  if (type == 'g') return true;  // for all files: no names
   if (is_extended) {
-    if (size > kMostExtended) return damaged(data - kBlock, "a name is longer than 1 MB");
+    const bool is_name = type == 'L' || type == 'K';
+    if (size > (is_name ? kMostName : kMostExtended))
+      return damaged(data - kBlock,
+                     is_name ? "a name is longer than 1 MB" : "an extended header is longer than 16 MB");
     DLPIPE_ASSIGN_OR_RETURN(const std::string text, read_text(data, size));
     if (type == 'L') extended_.name = up_to_zero(text);
     if (type == 'K') extended_.link = up_to_zero(text);
     if ((type == 'x' || type == 'X') && !read_pax(text))
       return damaged(data, "an extended header is invalid");
+    if (extended_.name.value_or("").size() > kMostName || extended_.link.value_or("").size() > kMostName)
+      return damaged(data - kBlock, "a name is longer than 1 MB");
     return true;
   }
   const Extended extended = std::move(extended_);

@@ -217,8 +217,10 @@ TEST(TarSource, FlatImagesTakeTheirClassesFromALabelFile) {
 TEST(TarSource, LongNamesOfEveryKindAreWhole) {
   TempDir dir;
   const std::string deep = "cat/" + std::string(150, 'd') + "/" + std::string(120, 'n') + ".jpg";
-  const std::string record = pax_record("mtime", "1.5") + pax_record("path", deep);
-  write_text(dir / "pax.tar", tar_header("PaxHeaders/x", record.size(), 'x') + padded(record) +
+  const std::string comment = pax_record("comment", std::string(3 << 20, 'c'));
+  const std::string record = pax_record("mtime", "1.5") + comment + pax_record("path", deep);
+  write_text(dir / "pax.tar", tar_header("g", comment.size(), 'g') + padded(comment) +
+                                  tar_header("PaxHeaders/x", record.size(), 'x') + padded(record) +
                                   tar_file("cat/short", "a") + tar_file("dog/1.jpg", "b") + tar_end());
   write_text(dir / "gnu.tar", tar_header("././@LongLink", deep.size() + 1, 'L') + padded(deep + '\0') +
                                   tar_file("cat/short", "a") + tar_file("dog/1.jpg", "b") + tar_end());
@@ -327,8 +329,16 @@ TEST(TarSource, DamagedArchivesLoseOnlyWhatIsDamagedAndSaySo) {
   std::snprintf(octal, sizeof octal, "%06o", sum);
   huge.replace(148, 7, std::string(octal, 6) + '\0');
   EXPECT_NE(problem(good.substr(0, 1024) + huge).find("size is invalid"), std::string::npos);
-  EXPECT_NE(problem(good.substr(0, 2048) + tar_header("x", 4 << 20, 'x') + std::string(5 << 20, 'x'))
-                .find("longer than 1 MB"),
+  for (const char type : {'L', 'K'})
+    EXPECT_NE(problem(good.substr(0, 2048) + tar_header("x", 4 << 20, type) + std::string(5 << 20, 'x'))
+                  .find("a name is longer than 1 MB"),
+              std::string::npos);
+  const std::string name = pax_record("path", std::string(2 << 20, 'n'));
+  EXPECT_NE(problem(good.substr(0, 2048) + tar_header("x", name.size(), 'x') + padded(name) + good)
+                .find("a name is longer than 1 MB"),
+            std::string::npos);
+  EXPECT_NE(problem(good.substr(0, 2048) + tar_header("x", 17 << 20, 'x') + std::string(18 << 20, 'x'))
+                .find("an extended header is longer than 16 MB"),
             std::string::npos);
   EXPECT_NE(problem(good.substr(0, 2048) + tar_header("x", 9, 'x') + padded("99 path=a") + good)
                 .find("an extended header"),
