@@ -145,8 +145,10 @@ bool LmdbFile::Tree::has_integer_keys() const {
 
 Status LmdbFile::damaged(uint64_t page, std::string_view what) const {
   return Status(ErrorCode::kCorrupt,
-                concat("[dataset] ", directory_, ": page ", page, " of data.mdb is corrupt (", what,
-                       "); copy or ingest the dataset again"));
+                concat("[dataset] ", directory_, ": ",
+                       page < page_count_ ? concat("page ", page, " of data.mdb is corrupt (")
+                                          : "data.mdb is corrupt (a page number in it is beyond its end: ",
+                       what, "); copy or ingest the dataset again"));
 }
 
 Result<std::unique_ptr<const LmdbFile>> LmdbFile::open(const std::string& directory) {

@@ -133,6 +133,19 @@ INSTANTIATE_TEST_SUITE_P(Forms, DamagedDataset,
                          testing::Values(std::pair(int64_t{1}, false), std::pair(int64_t{16}, false),
                                          std::pair(int64_t{16}, true)));
 
+TEST(DamagedDataset, APageNumberBeyondTheEndIsNotPrinted) {
+  TempDir dir;
+  write_dataset(dir / "d", image_schema(1, false), 3, 20, 10);
+  std::string file = file_text(dir / "d/data.mdb");
+  constexpr size_t kRootOfMain = 16 + 24 + 48 + 40;
+  for (const size_t page : {size_t{0}, kPage})
+    file.replace(page + kRootOfMain, 8, "\xfd" + std::string(7, '\xff'));
+  write_text(dir / "d/data.mdb", file);
+  const std::string message(Dataset::open(dir / "d").status().message());
+  EXPECT_NE(message.find("data.mdb is corrupt"), std::string::npos) << message;
+  EXPECT_EQ(message.find("18446744073709551613"), std::string::npos) << message;
+}
+
 /// Every bit of what names the list of skipped files and holds it, and of the description.
 TEST(DamagedDataset, TheListOfSkippedFilesAndTheDescriptionAreCovered) {
   TempDir dir;
