@@ -5,6 +5,7 @@
 #include <cmath>
 #include <span>
 
+#include "base/messages.h"
 #include "base/text.h"
 
 namespace dlpipe::augment {
@@ -105,7 +106,7 @@ Status check_bounds(const OpParam& param, std::span<const double> values, std::s
     const bool both = std::isfinite(param.low) && std::isfinite(param.high);
     return Status(ErrorCode::kMisuse,
                   concat(param.name, " must ", both ? "be in " : "be ", bounds,
-                         param.unit.empty() ? "" : concat(" ", param.unit), ", got ", text));
+                         param.unit.empty() ? "" : concat(" ", param.unit), ", got ", short_name(text)));
   }
   return {};
 }
@@ -113,7 +114,7 @@ Status check_bounds(const OpParam& param, std::span<const double> values, std::s
 Status check_choice(const OpParam& param, std::string_view text) {
   if (param.choices.empty()) return {};
   if (std::find(param.choices.begin(), param.choices.end(), text) != param.choices.end()) return {};
-  return Status(ErrorCode::kMisuse, concat("unknown ", param.name, " '", text, "'",
+  return Status(ErrorCode::kMisuse, concat("unknown ", param.name, " ", in_quotes(text),
                                            suggestion(std::string(text), param.choices)));
 }
 }  // namespace
@@ -121,7 +122,7 @@ Status check_choice(const OpParam& param, std::string_view text) {
 Result<std::string> canonical_value(const OpParam& param, std::string_view text) {
   const auto wrong = [&] {
     return Status(ErrorCode::kMisuse,
-                  concat(param.name, " must be ", kind_in_words(param.kind), ", got '", text, "'"));
+                  concat(param.name, " must be ", kind_in_words(param.kind), ", got ", in_quotes(text)));
   };
   if (text == "none" && param.default_value == "none") return std::string("none");
   std::vector<double> numbers;

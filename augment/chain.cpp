@@ -9,6 +9,7 @@
 #include "augment/chain_link.h"
 #include "augment/copy.h"
 #include "augment/moving.h"
+#include "base/messages.h"
 #include "base/text.h"
 #include "dlpipe/augment_op.h"
 #include "dlpipe/error.h"
@@ -54,7 +55,8 @@ ImageSize Chain::size_after(const ImageSize& in) const {
 Result<ImageSize> Chain::output(const ImageSize& source_or_any) const {
   const ImageSize size = size_after(source_or_any);
   if (size.width <= 0 || size.height <= 0) {
-    return misuse("augment", "\"", canonical(),
+    constexpr size_t kMostText = 400;
+    return misuse("augment", "\"", shortened(canonical(), kMostText),
                   "\" makes images of different sizes, which can't be in one batch; "
                   "add rrc(SIZE), resize(HxW), center_crop(SIZE) or pad_crop(SIZE,PAD)");
   }

@@ -6,6 +6,7 @@
 
 #include "augment/arguments.h"
 #include "augment/chain_link.h"
+#include "base/messages.h"
 #include "base/text.h"
 #include "dlpipe/augment.h"
 #include "dlpipe/augment_op.h"
@@ -155,12 +156,12 @@ Result<size_t> parameter_index(const ExpressionCall& call, size_t argument_index
   if (argument.name.empty()) {
     for (size_t i = 0; i < argument_index; ++i) {
       if (!call.arguments[i].name.empty()) {
-        return misuse("augment", record.name, ": '", argument.value, "'", where,
+        return misuse("augment", record.name, ": ", in_quotes(argument.value), where,
                       " has no name but follows a named argument; name it too: ", usage(record));
       }
     }
     if (argument_index >= record.params.size()) {
-      return misuse("augment", record.name, ": too many arguments, '", argument.value, "'", where,
+      return misuse("augment", record.name, ": too many arguments, ", in_quotes(argument.value), where,
                     "; it takes ", usage(record));
     }
     return argument_index;
@@ -170,13 +171,18 @@ Result<size_t> parameter_index(const ExpressionCall& call, size_t argument_index
   }
   const std::string hint = record.params.empty() ? concat("; it takes ", usage(record))
                                                  : suggestion(argument.name, param_names(record));
-  return misuse("augment", record.name, ": unknown parameter '", argument.name, "'", where, hint);
+  return misuse("augment", record.name, ": unknown parameter ", in_quotes(argument.name), where, hint);
 }
 
 }  // namespace
 
 std::string at_position(size_t position, std::string_view text) {
-  return concat(" at position ", position, " of \"", text, "\"");
+  constexpr size_t kAround = 100;  // bytes of a long text before and after the position
+  if (text.size() <= 4 * kAround) return concat(" at position ", position, " of \"", text, "\"");
+  const size_t begin = position > kAround ? position - kAround : 0;
+  const std::string_view piece = text.substr(begin, 2 * kAround);
+  return concat(" at position ", position, " of \"", begin > 0 ? "..." : "", piece,
+                begin + piece.size() < text.size() ? "..." : "", "\"");
 }
 
 Result<std::vector<ExpressionCall>> parse_expression(std::string_view text) {
@@ -280,14 +286,14 @@ Status find_record(const ExpressionCall& call, const OpRegistry& registry, std::
   *record = registry.get(call.name);
   if (*record != nullptr) return {};
   if (const std::string other = op_named_elsewhere(call.name, registry); !other.empty()) {
-    return misuse("augment", "unknown op '", call.name, "'", at_position(call.position, text),
+    return misuse("augment", "unknown op ", in_quotes(call.name), at_position(call.position, text),
                   "; dlpipe calls it '", other, "'");
   }
   if (const std::string_view where = told_elsewhere(call.name); !where.empty()) {
-    return misuse("augment", "'", call.name, "'", at_position(call.position, text),
+    return misuse("augment", in_quotes(call.name), at_position(call.position, text),
                   " is not an op for single images; ", where);
   }
-  return misuse("augment", "unknown op '", call.name, "'", at_position(call.position, text),
+  return misuse("augment", "unknown op ", in_quotes(call.name), at_position(call.position, text),
                 suggestion(call.name, registry.names()));
 }
 

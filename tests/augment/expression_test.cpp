@@ -41,6 +41,21 @@ TEST(ExpressionError, UnknownOp) {
     EXPECT_NE(unknown.find(record->name), std::string::npos) << record->name;
 }
 
+TEST(ExpressionError, QuotesOnlyTheSurroundingsOfALongText) {
+  constexpr size_t kMost = 2000;
+  std::string many;
+  for (int i = 0; i < 3000; ++i) many += "hflip ";
+  const std::string wrong = parse_error(many + "hflp " + many);
+  EXPECT_NE(wrong.find("unknown op 'hflp' at position 18001 of \"...ip hflip "), std::string::npos) << wrong;
+  EXPECT_NE(wrong.find("hflip hflp hflip"), std::string::npos) << wrong;
+  EXPECT_NE(wrong.find("...\"; did you mean 'hflip'?"), std::string::npos) << wrong;
+  for (const std::string& text :
+       {many + "hflp", "hflp " + many, many + "rrc(", "hflip(" + many + ")", "hflip(q=" + many + ")",
+        "hflip(" + std::string(9000, '1') + ")", std::string(9000, 'x'), "one_of(hflip|" + many + "hflp)"})
+    EXPECT_LT(parse_error(text).size(), kMost) << text.substr(0, 20);
+  EXPECT_LT(parse_or_die("resize(256) " + many).output({}).status().message().size(), kMost);
+}
+
 TEST(ExpressionError, WhatIsNoOpOfOneImageIsToldWhereItIs) {
   EXPECT_EQ(parse_error("hflip mixup(0.2)"),
             "[augment] 'mixup' at position 7 of \"hflip mixup(0.2)\" is not an op for single images; it "
