@@ -139,7 +139,10 @@ namespace {
 class Rotate90 : public OrientedOp {
  public:
   explicit Rotate90(OpArguments& arguments) : times_(arguments.drawn("times")) {}
-  ImageSize output(const ImageSize& in) const override { return square_or_unknown(in); }
+  ImageSize output(const ImageSize& in) const override {
+    if (times_.low != times_.high) return square_or_unknown(in);
+    return static_cast<int>(times_.low) % 2 == 0 ? in : ImageSize{in.height, in.width, in.channels};
+  }
   Status plan(const ImageSize&, RandomStream& rng, OpDraw& draw) const override {
     constexpr std::array<int, 4> kOrientations = {1, 8, 3, 6};
     set_orientation(kOrientations[static_cast<size_t>(times_.draw_int(rng))], draw);
