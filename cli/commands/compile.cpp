@@ -375,7 +375,7 @@ std::function<Status()> setup_run(Flags& flags) {
                   "the file's "
                   "order, mostly [N,C,H,W]")
       .required();
-  flags.add_option("--out", options->outputs, "Array to write (.npy), one for each output")
+  flags.add_option("--out", options->outputs, "Array (.npy) for each output; an existing file is replaced")
       .writes_file({".npy"})
       .required();
   flags.add_option("--dtype", options->dtype, "f32 or bf16");

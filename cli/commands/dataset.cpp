@@ -756,7 +756,9 @@ std::function<Status()> setup_preview(Flags& flags) {
   flags.add_option("DATA", options->data, "Dataset, or a folder of splits (uses train)").required();
   flags.add_option("--augment", options->augment, "Chain of augmentations; see dlpipe help ops").required();
   flags.add_option("--diff", options->diff, "A second chain, drawn below the first");
-  flags.add_option("--out", options->preview.out, "PNG to write").writes_file({".png"}).required();
+  flags.add_option("--out", options->preview.out, "PNG to write; an existing file is replaced")
+      .writes_file({".png"})
+      .required();
   flags.add_option("--samples", options->preview.samples, "Samples, spread over the dataset").range(1, 1000);
   flags
       .add_option("--times", options->preview.times,
