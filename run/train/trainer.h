@@ -127,7 +127,7 @@ class Trainer {
   int64_t last_checkpoint_ns_ = 0;
   bool restarts_validation_clock_ = false;  // at the next exchange of the ranks' time
   bool restarts_checkpoint_clock_ = false;
-  /// The mean over the steps with a finite loss.
+  /// The mean over the steps with a finite loss, also over those that were skipped: theirs was measured, too.
   struct MeanLoss {
     double sum = 0;
     int64_t steps = 0;
