@@ -2,6 +2,7 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 
@@ -184,10 +185,43 @@ static Status refuse_section(std::string_view name, const toml::node& node, cons
                 "without [", name, "]");
 }
 
-// [record]: texts by name. Read after all options, because it has the original bytes of some of them.
+/// The meaning of a key: an option, or, as for flags, its negation: no-decay-vectors.
+struct ConfigKey {
+  const ConfigOption* option = nullptr;  // null: there is none
+  bool is_contrary = false;
+};
+
+static ConfigKey config_key(std::string_view key) {
+  constexpr std::string_view kNo = "no-";
+  if (const ConfigOption* option = find_config_option(key)) return {option, false};
+  if (!key.starts_with(kNo)) return {};
+  const ConfigOption* const option = find_config_option(key.substr(kNo.size()));
+  return option != nullptr && is_switch(*option) ? ConfigKey{option, true} : ConfigKey{};
+}
+
+/// Whether dlpipe writes a [record] entry with this name: "data-id", "val-typed", "out-bytes", "data-images-bytes".
+static bool is_record_entry(std::string_view name) {
+  const bool has_bytes = name.ends_with(kBytesEnding);
+  if (has_bytes) name.remove_suffix(kBytesEnding.size());
+  if (has_bytes && find_config_option(name) != nullptr) return true;
+  return std::ranges::any_of(
+      std::array<std::string_view, 3>{"-typed", "-images", "-id"}, [&](std::string_view ending) {
+        return name.ends_with(ending) &&
+               find_config_option(name.substr(0, name.size() - ending.size())) != nullptr;
+      });
+}
+
+// [record]: texts by name. Read after all options, because it has the original bytes of some of them. It is the last section, so
+// a line that is appended to the file belongs to it.
 static Status read_record(const toml::table& table, std::string_view file, TrainConfig& config) {
   std::map<std::string, std::string> bytes;  // by the option or entry that they belong to
   for (const auto& [key, node] : table) {
+    if (config_key(key.str()).option != nullptr)
+      return misuse("config", "the option '", key.str(), "' (", at_line(file, node.source()),
+                    ") is in the section [record]; options belong above [record]");
+    if (!is_record_entry(key.str()))
+      return misuse("config", "[record] has no entry '", key.str(), "' (", at_line(file, node.source()),
+                    "); remove it, or, if it is an option, move it above [record]");
     const auto value = node.value_exact<std::string>();
     const auto wrong = [&, &node = node, &key = key](std::string_view expected) {
       return misuse("config", "'", key.str(), "' in ", at_line(file, node.source()), " must be ", expected);
@@ -208,20 +242,6 @@ static Status read_record(const toml::table& table, std::string_view file, Train
     if (is_of_it) *text = value;
   }
   return {};
-}
-
-/// The meaning of a key: an option, or, as for flags, its negation: no-decay-vectors.
-struct ConfigKey {
-  const ConfigOption* option = nullptr;  // null: there is none
-  bool is_contrary = false;
-};
-
-static ConfigKey config_key(std::string_view key) {
-  constexpr std::string_view kNo = "no-";
-  if (const ConfigOption* option = find_config_option(key)) return {option, false};
-  if (!key.starts_with(kNo)) return {};
-  const ConfigOption* const option = find_config_option(key.substr(kNo.size()));
-  return option != nullptr && is_switch(*option) ? ConfigKey{option, true} : ConfigKey{};
 }
 
 /// Options of earlier versions, in files that they wrote: accepted, without effect.

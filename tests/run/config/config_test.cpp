@@ -355,6 +355,13 @@ TEST(Config, MessagesNameOptionPlaceAndRemedy) {
       {"lr = {a = 1}", "'lr' in c.toml line 1 must be a number"},
       {"record = 5", "'record' in c.toml line 1 must be a table of strings, [record]"},
       {"[[record]]\nbatch = 3", "'record' in c.toml line 1 must be a table of strings, [record]"},
+      {"[record]\ndata-id = \"0\"\noptimizer = \"adamw\"",
+       "'optimizer' (c.toml line 3) is in the section [record]; options belong above [record]"},
+      {"[record]\nlr = 0.1", "'lr' (c.toml line 2) is in the section [record]"},
+      {"[record]\nno-nesterov = true", "'no-nesterov' (c.toml line 2) is in the section [record]"},
+      {"[record]\nzzz = 1", "[record] has no entry 'zzz' (c.toml line 2)"},
+      {"[record]\nzzz-bytes = \"\"", "[record] has no entry 'zzz-bytes' (c.toml line 2)"},
+      {"[record]\ndata-id = 5", "'data-id' in c.toml line 2 must be a string"},
   };
   for (const Case& c : cases) {
     TrainConfig config;
