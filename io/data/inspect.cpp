@@ -16,6 +16,7 @@
 #include "dlpipe/random.h"
 #include "io/data/codec/coef/jpeg_coefficients.h"
 #include "io/data/codec/restart.h"
+#include "io/data/sample.h"
 #include "io/data/schema.h"
 
 namespace dlpipe::data {
@@ -99,7 +100,7 @@ Result<std::vector<LabelCounts>> count_labels(const Dataset& dataset) {
   DLPIPE_ASSIGN_OR_RETURN(const auto reader, dataset.reader());
   std::vector<uint64_t> of_sample;
   for (int64_t sample = 0; sample < dataset.size(); ++sample) {
-    const auto bytes = dataset.links() ? reader->stored_record(sample) : reader->record(sample);
+    const auto bytes = record_without_image(dataset, *reader, sample);
     DLPIPE_RETURN_IF_ERROR(bytes.status());
     DLPIPE_ASSIGN_OR_RETURN(const RecordView view, parse_record(dataset, *bytes));
     for (size_t f = 0; f < all.size(); ++f) {

@@ -147,15 +147,24 @@ std::vector<size_t> loop_order(std::span<const Field> fields) {
   return order;
 }
 
+Result<std::span<const std::byte>> record_without_image(const Dataset& dataset, Dataset::Reader& reader,
+                                                        int64_t sample) {
+  return dataset.links() ? reader.stored_record(sample) : reader.record(sample);
+}
+
 Result<RaggedField> read_ragged_field(const Dataset& dataset, std::span<const int64_t> samples,
                                       std::string_view name) {
   DLPIPE_ASSIGN_OR_RETURN(const auto reader, dataset.reader());
+  const bool is_image = std::ranges::any_of(
+      dataset.fields(), [&](const Field& one) { return one.name == name && one.kind == FieldKind::kImage; });
   RaggedField field;
   field.offsets.reserve(samples.size() + 1);
   field.offsets.push_back(0);
   for (const int64_t sample : samples) {
     if (sample >= 0) {
-      DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> record, reader->record(sample));
+      DLPIPE_ASSIGN_OR_RETURN(
+          const std::span<const std::byte> record,
+          is_image ? reader->record(sample) : record_without_image(dataset, *reader, sample));
       DLPIPE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, field_bytes(dataset, record, name));
       field.bytes.insert(field.bytes.end(), bytes.begin(), bytes.end());
     }

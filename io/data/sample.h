@@ -74,6 +74,11 @@ struct DecodeRange {
 Status decode_samples(const Dataset& dataset, const DecodeRange& range,
                       const std::function<void(const DecodedSample&)>& seen);
 
+/// The record of a sample, for its fields other than the image. In a linked dataset it holds the link instead of the image, and the
+/// image's file is not read, so it may be missing.
+Result<std::span<const std::byte>> record_without_image(const Dataset& dataset, Dataset::Reader& reader,
+                                                        int64_t sample);
+
 /// A field without a fixed size, for some samples: the paths or texts that belong to a batch.
 struct RaggedField {
   std::vector<std::byte> bytes;

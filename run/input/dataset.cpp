@@ -15,6 +15,7 @@
 #include "base/messages.h"
 #include "base/text.h"
 #include "dlpipe/error.h"
+#include "io/data/sample.h"
 #include "io/data/schema.h"
 #include "run/input/path_kind.h"
 
@@ -151,7 +152,7 @@ Result<std::vector<Fold>> folds_of(const data::Dataset& dataset, std::string_vie
   std::map<std::string, std::vector<int64_t>> by_value;
   DLPIPE_ASSIGN_OR_RETURN(const auto reader, dataset.reader());
   for (int64_t sample = 0; sample < dataset.size(); ++sample) {
-    DLPIPE_ASSIGN_OR_RETURN(const auto record, reader->record(sample));
+    DLPIPE_ASSIGN_OR_RETURN(const auto record, data::record_without_image(dataset, *reader, sample));
     DLPIPE_ASSIGN_OR_RETURN(const auto bytes, data::field_bytes(dataset, record, data::kFoldField));
     DLPIPE_ASSIGN_OR_RETURN(const std::string value, fold_of(*field, bytes, command));
     if (value.empty())

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/text.h"
+#include "io/data/sample.h"
 #include "io/data/schema.h"
 #include "run/task/task.h"
 
@@ -24,7 +25,7 @@ Status add_statistics(const data::Dataset& dataset, const data::Field& field,
   std::vector<double> mean(width), squares(width);
   DLPIPE_ASSIGN_OR_RETURN(const auto reader, dataset.reader());
   for (size_t n = 0; n < samples.size(); ++n) {
-    DLPIPE_ASSIGN_OR_RETURN(const auto record, reader->record(samples[n]));
+    DLPIPE_ASSIGN_OR_RETURN(const auto record, data::record_without_image(dataset, *reader, samples[n]));
     DLPIPE_ASSIGN_OR_RETURN(const auto bytes, data::field_bytes(dataset, record, field.name));
     for (size_t i = 0; i < width && (i + 1) * sizeof(float) <= bytes.size(); ++i) {
       float value = 0;

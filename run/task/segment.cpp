@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "io/data/codec/mask.h"
+#include "io/data/sample.h"
 #include "run/task/task.h"
 
 namespace dlpipe::run {
@@ -135,7 +136,8 @@ std::vector<int64_t> count_mask_pixels(const data::Dataset& dataset, std::span<c
         data::MaskDecoder decoder;
         std::array<int64_t, 256> own{};
         for (int64_t i = begin; i < end; ++i) {
-          const auto record = value_or_throw(reader->record(samples[static_cast<size_t>(i)]));
+          const auto record =
+              value_or_throw(data::record_without_image(dataset, *reader, samples[static_cast<size_t>(i)]));
           const auto bytes = value_or_throw(data::field_bytes(dataset, record, field));
           const ConstImageView mask = value_or_throw(decoder.decode(bytes));
           for (int y = 0; y < mask.height; ++y)

@@ -171,7 +171,7 @@ std::vector<int64_t> counts_of(const data::Dataset& dataset, std::span<const int
       if (label >= 0) ++counts.at(static_cast<size_t>(label));
       continue;
     }
-    const auto record = value_or_throw(reader->record(sample));
+    const auto record = value_or_throw(data::record_without_image(dataset, *reader, sample));
     const auto bytes = value_or_throw(data::field_bytes(dataset, record, field));
     for (size_t at = 0; at + sizeof(int64_t) <= bytes.size(); at += sizeof(int64_t)) {
       int64_t label = 0;
@@ -472,6 +472,7 @@ Result<bool> is_training_set(const data::Dataset& train, const data::Dataset& va
   DLPIPE_ASSIGN_OR_RETURN(const auto val_reader, val.reader());
   DLPIPE_ASSIGN_OR_RETURN(const auto train_images, data::SampleReader::open(train));
   DLPIPE_ASSIGN_OR_RETURN(const auto val_images, data::SampleReader::open(val));
+  bool has_compared = false;
   for (int64_t look = 0; look < std::min(kLooks, train.size()); ++look) {
     const int64_t sample =
         look * (train.size() - 1) / std::max<int64_t>(1, std::min(kLooks, train.size()) - 1);
@@ -479,17 +480,20 @@ Result<bool> is_training_set(const data::Dataset& train, const data::Dataset& va
     DLPIPE_ASSIGN_OR_RETURN(const data::RecordHeader in_val, val.header(sample));
     if (in_train.label != in_val.label || in_train.width != in_val.width || in_train.height != in_val.height)
       return false;
-    DLPIPE_ASSIGN_OR_RETURN(const auto train_record, train_reader->record(sample));
+    DLPIPE_ASSIGN_OR_RETURN(const auto train_record,
+                            data::record_without_image(train, *train_reader, sample));
     const auto train_path = data::field_bytes(train, train_record, "path");
-    DLPIPE_ASSIGN_OR_RETURN(const auto val_record, val_reader->record(sample));
+    DLPIPE_ASSIGN_OR_RETURN(const auto val_record, data::record_without_image(val, *val_reader, sample));
     const auto val_path = data::field_bytes(val, val_record, "path");
     if (!train_path.ok() || !val_path.ok() || train_path->empty()) return false;
     if (!std::equal(train_path->begin(), train_path->end(), val_path->begin(), val_path->end())) return false;
     const auto train_pixels = pixels_of(*train_images, sample);
     const auto val_pixels = pixels_of(*val_images, sample);
-    if (!train_pixels.ok() || !val_pixels.ok() || *train_pixels != *val_pixels) return false;
+    if (!train_pixels.ok() || !val_pixels.ok()) continue;  // the loaders replace this sample
+    if (*train_pixels != *val_pixels) return false;
+    has_compared = true;
   }
-  return true;
+  return has_compared;
 }
 
 /// How many samples of `val` are also in `train`, with the same image, label and name, by the checksums of their records. 0 for

@@ -248,6 +248,54 @@ TEST(Train, WarningsStayWithQuietAndAreInTheJson) {
   EXPECT_EQ(outcome.err.find("training samples"), std::string::npos) << "a note: " << outcome.err;
 }
 
+// What is read before the loaders, which replace such samples: the first images are compared with those of the validation set.
+TEST(Train, AMissingLinkedImageIsReplacedWhicheverItIs) {
+  const ScratchDirectory folder;
+  const std::string run = folder / "run";
+  ASSERT_EQ(run_dlpipe({"synth", folder / "drawn", "--per-class", "4"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"ingest", folder / "drawn", folder / "data", "--store", "link", "--split", "0.5,0.5"})
+                .exit_code,
+            0);
+  std::vector<std::string> removed;
+  for (const char* split : {"train", "val"}) {
+    const auto dataset = value_or_throw(data::Dataset::open(folder / "data", split));
+    ASSERT_EQ(dataset->size(), 20);
+    removed.push_back(value_or_throw(value_or_throw(dataset->reader())->linked_file(0)));
+    ASSERT_TRUE(fs::remove(removed.back()));
+  }
+  const Outcome outcome =
+      run_dlpipe({"train", folder / "data", "--model", "lenet", "--batch", "8", "--epochs", "1", "--lr",
+                  "0.01", "--schedule", "constant", "--out", run});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string quarantine = file_text(run + "/quarantine.txt");
+  EXPECT_NE(quarantine.find(fs::path(removed[0]).filename().string()), std::string::npos) << quarantine;
+  const Outcome resumed = run_dlpipe({"train", "--resume", run, "--epochs", "2"});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+}
+
+// Values and folds are stored in the dataset, so that no image is read for them.
+TEST(Train, TargetsAndFoldsOfMissingLinkedImagesAreKnown) {
+  const ScratchDirectory folder;
+  const fs::path drawn = folder / "drawn";
+  ASSERT_EQ(run_dlpipe({"synth", drawn.string(), "--per-class", "1"}).exit_code, 0);
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(drawn))
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  ASSERT_EQ(files.size(), 10u);
+  for (size_t i = 0; i < files.size(); ++i)
+    std::ofstream(drawn / "list.jsonl", std::ios::app)
+        << R"({"path": ")" << fs::relative(files[i], drawn).string() << R"(", "age": )" << i << "}\n";
+  ASSERT_EQ(run_dlpipe({"ingest", (drawn / "list.jsonl").string(), folder / "data", "--store", "link",
+                        "--field", "age:number", "--folds", "2"})
+                .exit_code,
+            0);
+  ASSERT_TRUE(fs::remove(files[3]));
+  const Outcome outcome =
+      run_dlpipe({"train", folder / "data", "--task", "regress", "--model", "lenet", "--batch", "2",
+                  "--epochs", "1", "--lr", "0.01", "--fold", "1", "--out", folder / "run"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+}
+
 TEST(Train, ValidationOnTheTrainingSetIsWarnedOf) {
   const ScratchDirectory folder;
   const SampleData& data = trained_run().data;
