@@ -405,8 +405,7 @@ Status fill(const IngestOptions& options, const Paths& paths, const data::Source
                                          report));
   if (!options.part &&
       !options.late_checksums)  // for parts, join reports it; for linked images, training does
-    DLPIPE_RETURN_IF_ERROR(
-        warn_of_no_validation("ingest", paths, paths.partial, names, options.on_warning, report));
+    warn_of_no_validation("ingest", paths, names, options.on_warning, report);
   return describe(paths, paths.partial, names, report);
 }
 

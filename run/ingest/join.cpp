@@ -583,8 +583,7 @@ Result<IngestReport> join_checked(const JoinOptions& options,
     report.warnings = first.warnings;
     DLPIPE_RETURN_IF_ERROR(
         find_duplicates({"join"}, paths, paths.partial, names, run.images, options.on_warning, report));
-    DLPIPE_RETURN_IF_ERROR(
-        warn_of_no_validation("join", paths, paths.partial, names, options.on_warning, report));
+    warn_of_no_validation("join", paths, names, options.on_warning, report);
     DLPIPE_RETURN_IF_ERROR(describe(paths, paths.partial, names, report));
     DLPIPE_RETURN_IF_ERROR(check_not_empty(partial, report));
     DLPIPE_RETURN_IF_ERROR(seal(paths, {first.options, first.source, first.files, {}}, report));

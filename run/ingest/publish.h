@@ -77,9 +77,8 @@ Status find_duplicates(const DuplicateSearch& search, const Paths& paths, const 
 
 /// If the splits are train and test, as in many published datasets: adds a warning that training would not validate, like
 /// find_duplicates.
-Status warn_of_no_validation(std::string_view area, const Paths& paths, const std::string& root,
-                             const std::vector<std::string>& splits,
-                             const std::function<void(const std::string&)>& on_warning, IngestReport& report);
+void warn_of_no_validation(std::string_view area, const Paths& paths, const std::vector<std::string>& splits,
+                           const std::function<void(const std::string&)>& on_warning, IngestReport& report);
 
 /// If a split has no sample, removes the partial dataset and returns an error.
 Status check_not_empty(data::PartialDirectory& partial, const IngestReport& report);

@@ -159,8 +159,10 @@ void number_classes(const std::vector<std::string>& class_of_entry, SourceListin
 
 void warn_of_no_class(const std::string& path, SourceListing& listing) {
   listing.warnings.push_back(concat("[ingest] ", printable(path),
-                                    " has fields for its images, but no classes; `dlpipe train --task` "
-                                    "learns labels, numbers, masks and boxes"));
+                                    listing.classes.empty()
+                                        ? " has fields for its images, but no classes"
+                                        : " has classes of boxes, masks or labels, but not one per image",
+                                    "; `dlpipe train --task` learns labels, numbers, masks and boxes"));
 }
 
 void drop_empty_classes(SourceListing& listing) {

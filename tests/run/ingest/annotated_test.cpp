@@ -72,6 +72,23 @@ TEST(Annotated, MetadataOfHuggingFaceBringBoxesIntoEachSplit) {
             (std::vector<std::string>{"cat", "dog"}));
 }
 
+TEST(Annotated, ImagesWithClassesOfBoxesAloneGetTheSameAdviceOnValidation) {
+  TempDir dir;
+  for (const uint64_t split : {1, 2}) {
+    const std::string folder = dir / (split == 1 ? "src/train" : "src/test");
+    write_text(folder + "/1.jpg", jpeg_text(split, 40, 20));
+    write_text(folder + "/metadata.jsonl",
+               R"({"file_name": "1.jpg", "objects": {"bbox": [[0, 0, 40, 20]], "categories": ["dog"]}})"
+               "\n");
+  }
+  std::string said;
+  for (const std::string& warning : value_or_throw(ingest(options_for(dir / "src", dir / "dst"))).warnings)
+    said += warning + "\n";
+  expect_part(said, "without 'val'; to validate on 'test', add --val " + (dir / "dst") + "/test");
+  expect_part(said, "has classes of boxes, masks or labels, but not one per image");
+  EXPECT_EQ(said.find("no classes"), std::string::npos) << said;
+}
+
 TEST(Annotated, LinesOfBoxesBecomeFieldsOfTheirImages) {
   TempDir dir;
   for (const char* name : {"1.jpg", "2.jpg"})

@@ -268,7 +268,8 @@ TEST_F(ManifestTest, ColumnsMayHoldNumbersLabelsBoxesAndPoints) {
   EXPECT_EQ(floats(listing.entries[1].extra[5]), (std::vector<float>{10, 20, 1}));
   EXPECT_EQ(listing.entries[1].extra[2], "");
   ASSERT_EQ(listing.warnings.size(), 1u);
-  EXPECT_NE(listing.warnings[0].find("fields for its images, but no classes"), std::string::npos);
+  EXPECT_NE(listing.warnings[0].find("classes of boxes, masks or labels, but not one per image"),
+            std::string::npos);
 }
 
 TEST_F(ManifestTest, ColumnsOfNumbersMayHaveADType) {
