@@ -140,19 +140,25 @@ struct JoinedNames {
   size_t names = 0, joined = 0;
   std::string example = {};
   std::map<std::string, size_t> parts = {};  // the number of names that contain each part
+  bool are_of_others = true;                 // each part of a joined name is itself a name
 
   JoinedNames(const std::vector<std::string>& all, char separator) : names(all.size()) {
+    const std::set<std::string_view> known(all.begin(), all.end());
     for (const std::string& name : all) {
       std::set<std::string> own;
       for (const std::string& part : split(name, separator)) own.emplace(trim(part));
       own.erase("");
       if (own.size() > 1 && joined++ == 0) example = name;
-      for (const std::string& part : own) ++parts[part];
+      for (const std::string& part : own) {
+        ++parts[part];
+        if (own.size() > 1) are_of_others = are_of_others && known.contains(part);
+      }
     }
   }
   bool are_likely(size_t names_a_part) const {
-    return joined > 0 && parts.size() * names_a_part < names &&
-           std::ranges::all_of(parts, [](const auto& part) { return part.second > 1; });
+    const bool recur = parts.size() * names_a_part < names &&
+                       std::ranges::all_of(parts, [](const auto& part) { return part.second > 1; });
+    return joined > 0 && (are_of_others || recur);
   }
 };
 

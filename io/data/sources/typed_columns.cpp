@@ -29,7 +29,8 @@ constexpr std::array<KindName, 8> kColumnKinds = {{
      "one number, a target of regression; f32, or number:i64, number:f64, ..."},
     {ColumnKind::kNumbers, "numbers",
      "several numbers, as many in each row as in the first; dtypes as for number"},
-    {ColumnKind::kLabels, "labels", "any number of classes: a|b, a;b or [\"a\", \"b\"]"},
+    {ColumnKind::kLabels, "labels",
+     "any number of classes: a|b, a;b, [\"a\", \"b\"] or {\"choices\": [\"a\", \"b\"]}"},
     {ColumnKind::kBoxes, "boxes", "any number of [x_min, y_min, x_max, y_max] in pixels"},
     {ColumnKind::kBoxesXywh, "boxes-xywh", "any number of [x_min, y_min, width, height] in pixels"},
     {ColumnKind::kPoints, "points", "any number of [x, y, visible] in pixels"},
@@ -150,15 +151,20 @@ Field field_of(const TypedColumn& column, int64_t numbers) {
 Result<std::vector<std::string>> names_in_cell(std::string_view cell) {
   std::vector<std::string> names;
   if (cell.empty()) return names;
-  if (cell.front() != '[') {
+  if (cell.front() != '[' && cell.front() != '{') {
     for (const std::string& piece : split(cell, cell.find('|') == std::string_view::npos ? ';' : '|')) {
       if (trim(piece).empty()) return wrong(concat("an empty class in '", short_name(cell), "'"));
       names.emplace_back(trim(piece));
     }
     return names;
   }
-  const auto json = nlohmann::json::parse(cell, nullptr, false);
-  if (!json.is_array()) return wrong(concat("'", short_name(cell), "' is not a list of classes"));
+  auto json = nlohmann::json::parse(cell, nullptr, false);
+  if (json.is_object() && json.size() == 1 && json.contains("choices")) {  // Label Studio's CSV
+    auto choices = std::move(json["choices"]);                             // copying a value is recursive
+    json = std::move(choices);
+  }
+  if (!json.is_array())
+    return wrong(concat("'", short_name(cell), "' is not a list of classes; write [\"cat\", \"sea\"]"));
   for (const auto& one : json) {
     int64_t whole = 0;
     const bool is_fraction = one.is_number_float();  // perhaps a whole number, such as 7.0

@@ -162,6 +162,12 @@ TEST(IngestFailure, LabelsThatAreListsOfAnotherFormOrMissingAreSaid) {
             std::string::npos);
   EXPECT_EQ(said("d", {"Portland, Maine", "Portland, Oregon", "Paris|Portland, Maine"}).find(kLists),
             std::string::npos);
+  // Names that recur too rarely, but consist of other names.
+  EXPECT_NE(said("f", {"cat,dog", "cat", "dog", "owl"}).find(concat(kLists, "commas, such as 'cat,dog'")),
+            std::string::npos);
+  EXPECT_NE(said("g", {"haze primary", "haze", "primary", "clear"}).find(concat(kLists, "blanks")),
+            std::string::npos);
+  EXPECT_EQ(said("h", {"ice cream", "ice", "tea"}).find(kLists), std::string::npos);
   EXPECT_NE(said("e", {"", ""}).find("no sample has a label in the field 'tags'"), std::string::npos);
 }
 
