@@ -100,7 +100,9 @@ Result<std::vector<int64_t>> groups_of(const IngestOptions& options, const Sourc
                   listing.tokens == 0 ? ", and --group folder uses the folder that an image is in" : "");
   std::unordered_map<std::string_view, int64_t> numbers;
   for (const SourceEntry& entry : listing.entries) {
-    const std::string_view path = entry.path;
+    std::string_view path = entry.path;
+    if (const size_t name = entry.name_begin; name > 0 && path[name - 1] == '#')
+      path = path.substr(0, name);  // the name in a list of `dlpipe export` follows the file
     const auto f = static_cast<size_t>(field - names.begin());
     const size_t slash = path.rfind('/');
     const std::string_view value = is_folder ? slash == path.npos ? "/" : path.substr(0, slash + 1)

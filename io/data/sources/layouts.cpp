@@ -431,7 +431,7 @@ Status check_not_half_named(const std::string& source, std::span<const TopFolder
 }  // namespace
 
 Result<SplitLayout> find_split_layout(const std::string& source, std::span<const TopFolder> top,
-                                      bool has_labels) {
+                                      bool has_labels, const std::function<std::string()>& hint_of_lists) {
   SplitLayout layout;
   std::vector<Named> found = named_splits(top, split_of_name);
   const bool in_words = found.size() < 2;
@@ -444,9 +444,11 @@ Result<SplitLayout> find_split_layout(const std::string& source, std::span<const
   const auto first =
       std::find_if(found.begin(), found.end(), [](const Named& one) { return !one.folder->folders.empty(); });
   if (first == found.end() && alone) {
-    return unclear(source, concat(" holds ", names_of(found),
-                                  " with images but no class folders, so the classes are unknown; list "
-                                  "the files with their labels in a manifest (--manifest)"));
+    const std::string hint = hint_of_lists ? hint_of_lists() : std::string();
+    return unclear(
+        source,
+        concat(" holds ", names_of(found), " with images but no class folders, so the classes are unknown",
+               hint.empty() ? "; list the files with their labels in a manifest (--manifest)" : hint));
   }
   const bool labelled =
       has_labels && first != found.end() && std::any_of(found.begin(), found.end(), [](const Named& one) {
@@ -481,19 +483,17 @@ Result<SplitLayout> find_split_layout(const std::string& source, std::span<const
   return layout;
 }
 
-namespace {
-
-/// The last name of a path of any system: Label Studio writes ../../label-studio/data/media/upload/1/a.jpg, and images\\a.jpg.
 std::string last_name(const std::string& path) {
   return path.substr(path.find_last_of("/\\") + 1);
 }
 
-/// Whether the last names of all images are different.
 bool have_last_names(std::span<const std::string> paths) {
   std::unordered_set<std::string> names;
   return std::all_of(paths.begin(), paths.end(),
                      [&](const std::string& path) { return names.insert(last_name(path)).second; });
 }
+
+namespace {
 
 std::string without_slash(std::string folder) {
   if (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();

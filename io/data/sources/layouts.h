@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -88,11 +89,18 @@ struct SplitLayout {
 /// with the same name or SRC contains nothing else; also if words of their names are splits' (seg_train) and two of different
 /// splits contain folders with the same name. kMisuse if they look like splits that cannot be made: classes that differ, two
 /// folders for one split, images without classes, a folder with a split's name next to another with the same classes. With
-/// `has_labels`, the folders for validation and test may contain images without class folders. A pure function of names.
+/// `has_labels`, the folders for validation and test may contain images without class folders. `hint_of_lists`, called if no
+/// folder has classes, returns "; " and the command for a list of them, or "". A pure function of names.
 Result<SplitLayout> find_split_layout(const std::string& source, std::span<const TopFolder> top,
-                                      bool has_labels = false);
+                                      bool has_labels = false,
+                                      const std::function<std::string()>& hint_of_lists = {});
 
 // Finding images that a list names without their location.
+
+/// The last name of a path of any system: Label Studio writes ../../label-studio/data/media/upload/1/a.jpg, and images\\a.jpg.
+std::string last_name(const std::string& path);
+/// Whether the last names of all paths are different.
+bool have_last_names(std::span<const std::string> paths);
 
 /// Where the images of `list` usually are: in its folder or the one above, in images/ or data/ there or not, in one of `names`
 /// there or not. Only below `images` (--images) if that is not empty.

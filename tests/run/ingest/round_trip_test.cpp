@@ -299,6 +299,36 @@ TEST(RoundTrip, AClassOfAnEndlessNameIsAShorterFolderAndComesBack) {
   EXPECT_EQ(again.classes, std::vector<std::string>{name});
 }
 
+TEST(RoundTrip, NamesThatAreNoFilesComeBack) {
+  TempDir dir;
+  SampleWriterOptions options;
+  options.ingest.destination = dir / "data";
+  options.classes = {"dog", "cat"};  // an order that folders do not express
+  options.ingest.jpeg = JpegLayout::kStandard;
+  auto writer = value_or_throw(SampleWriter::open(options));
+  const auto bytes = [](const std::string& text) {
+    const auto raw = std::as_bytes(std::span(text));
+    return std::vector<std::byte>(raw.begin(), raw.end());
+  };
+  int64_t label = 0;
+  for (const char* name : {"scan 0", "t10k-001988", "p/scan 0", "scan 2"}) {
+    const std::string image = jpeg_text(static_cast<uint64_t>(label + 1), 16, 12);
+    throw_if_error(writer->add({{bytes(image), {}, bytes(name)}, label++ % 2, ""}));
+  }
+  value_or_throw(writer->finish());
+  auto dataset = value_or_throw(data::Dataset::open(dir / "data"));
+  value_or_throw(data::export_files(*dataset, {.directory = dir / "out", .stop_requested = {}}));
+  value_or_throw(ingest(options_for(dir / "out/fields.jsonl", dir / "again")));
+  EXPECT_TRUE(contents_of(dir / "again") == contents_of(dir / "data"));
+  // A folder of files is still one group: cat/, dog/ and dog/p/.
+  IngestOptions grouped = options_for(dir / "out/fields.jsonl", dir / "grouped");
+  grouped.group = "folder";
+  grouped.folds = 4;
+  EXPECT_EQ(ingest(grouped).status().code(), ErrorCode::kMisuse);
+  grouped.folds = 3;
+  value_or_throw(ingest(grouped));
+}
+
 // Without further fields a list is written all the same where folders would number the classes anew.
 TEST(RoundTrip, AListSaysWhatFoldersDoNot) {
   // Of numbers the bytes are in another order, too.

@@ -26,6 +26,7 @@
 #include "io/data/sources/layouts.h"
 #include "io/data/sources/lists/caffe_list.h"
 #include "io/data/sources/source_file.h"
+#include "io/data/sources/typed_columns.h"
 
 namespace dlpipe::data {
 
@@ -554,6 +555,32 @@ Status ManySources::number_classes(std::vector<SourceListing>& listings, SourceL
   return {};
 }
 
+/// Columns of 0 and 1 are the field 'labels' if a line of the list has several classes or none, otherwise the class. If one
+/// list needs the field, all lists of the same columns get it.
+static void unite_one_hot(std::vector<SourceListing>& listings, std::vector<std::string>& warnings) {
+  const auto is_one_hot = [](const SourceListing& one) {
+    return one.has_class_order && one.mask_numbers == MaskNumbers::kOwn && !one.entries.empty();
+  };
+  const auto several = std::ranges::find_if(listings, [&](const SourceListing& one) {
+    return is_one_hot(one) && one.fields.size() == 1 && one.fields[0].name == "labels";
+  });
+  if (several == listings.end()) return;
+  size_t changed = 0;
+  for (SourceListing& one : listings) {
+    if (!is_one_hot(one) || !one.fields.empty() || one.classes != several->classes) continue;
+    one.fields = several->fields;
+    for (SourceEntry& entry : one.entries) {
+      entry.extra = {entry.label < 0 ? std::string() : encode_labels({&entry.label, 1})};
+      entry.label = -1;
+    }
+    ++changed;
+  }
+  if (changed > 0)
+    warnings.push_back(
+        "[ingest] the classes of all these lists become the field 'labels', because a line has not one "
+        "class");
+}
+
 Result<SourceListing> ManySources::list() {
   *budget_ = ReadBudget::kBase;
   place_of_.assign(sources_.size(), {});
@@ -572,6 +599,7 @@ Result<SourceListing> ManySources::list() {
   }
   SourceListing all;
   all.warnings = inputs_.notes;
+  unite_one_hot(listings, all.warnings);
   DLPIPE_RETURN_IF_ERROR(number_classes(listings, all));
   if (std::all_of(listings.begin(), listings.end(),
                   [](const SourceListing& listing) { return listing.mask_numbers == MaskNumbers::kDrawn; }))

@@ -80,14 +80,19 @@ std::vector<fs::path> folders_in(const fs::path& root) {
   return folders;
 }
 
+/// The path of the entry's file: a restored name (set_name) may follow it.
+std::string file_part(const SourceEntry& entry) {
+  return entry.place > 0 ? entry.path.substr(0, entry.place) : entry.path;
+}
+
 /// A sample of the files that is large enough to decide, taken from the whole list, because the files of one folder may be
 /// adjacent in it.
 std::vector<std::string> some_paths(const SourceListing& listing) {
   const size_t count = std::min(kFilesThatDecide, listing.entries.size());
   std::vector<std::string> paths;
   for (size_t i = 0; i < count; ++i) {
-    const std::string& path = listing.entries[i * listing.entries.size() / count].path;
-    if (!path.starts_with('/')) paths.push_back(path);
+    std::string path = file_part(listing.entries[i * listing.entries.size() / count]);
+    if (!path.starts_with('/')) paths.push_back(std::move(path));
   }
   return paths;
 }
@@ -120,11 +125,11 @@ Status ManifestSource::wrong(int64_t line, std::string_view what) const {
 }
 
 Result<std::vector<std::byte>> ManifestSource::read(const SourceEntry& entry) const {
-  return read_stamped_file(full(entry.path), {entry.size_bytes, entry.modified_ns});
+  return read_stamped_file(full(file_part(entry)), {entry.size_bytes, entry.modified_ns});
 }
 
 Result<Link> ManifestSource::where(const SourceEntry& entry) const {
-  return Link{full(entry.path), 0, entry.size_bytes, true};
+  return Link{full(file_part(entry)), 0, entry.size_bytes, true};
 }
 
 Result<std::string_view> list_text(const std::string& path, std::span<const std::byte> bytes) {
@@ -223,8 +228,13 @@ Result<SourceListing> ManifestSource::list() {
       std::all_of(listing.entries.begin(), listing.entries.end(), [](const SourceEntry& entry) {
         return !entry.problem.empty() && entry.modified_ns == 0;  // there is no such file
       });
-  if (!is_lost || read_ || !options_.images.empty()) return listing;
-  std::optional<Places> places = find_places(listing);
+  if (!is_lost || read_) return listing;
+  std::optional<Places> places = options_.images.empty() ? find_places(listing) : std::nullopt;
+  if (!places) {
+    places = find_places_by_name(listing);
+    by_last_name_ = places.has_value();
+  }
+  if (!places && !options_.images.empty()) return listing;
   if (!places) {
     listing.warnings.insert(
         listing.warnings.begin(),
@@ -237,7 +247,8 @@ Result<SourceListing> ManifestSource::list() {
   DLPIPE_ASSIGN_OR_RETURN(listing, list_below_root());
   listing.warnings.insert(listing.warnings.begin(),
                           concat("[ingest] ", printable(list_), ": its files are below ", printable(root_),
-                                 parts_.empty() ? std::string() : concat(", in ", quoted_names(parts_, 3))));
+                                 parts_.empty() ? std::string() : concat(", in ", quoted_names(parts_, 3)),
+                                 by_last_name_ ? ", and are found by the last names of its paths" : ""));
   return listing;
 }
 
@@ -245,6 +256,7 @@ Result<SourceListing> ManifestSource::list_below_root() {
   DLPIPE_ASSIGN_OR_RETURN(typed_, parse_typed_columns(options_.fields));
   head_.reset();
   names_.clear();
+  one_hot_.clear();
   class_of_entry_.clear();
   line_of_entry_.clear();
   line_of_path_.clear();
@@ -263,9 +275,9 @@ Result<SourceListing> ManifestSource::list_below_root() {
     return Status(ErrorCode::kNotFound, concat("[ingest] ", printable(list_), " lists no file"));
   DLPIPE_RETURN_IF_ERROR(
       ReadBudget(options_, list_, text_bytes).take_entries(listing.entries.size(), listing.fields.size()));
+  DLPIPE_RETURN_IF_ERROR(take_one_hot(listing));
   write_whole_labels();
   DLPIPE_RETURN_IF_ERROR(check_labels());
-  DLPIPE_RETURN_IF_ERROR(check_one_hot(listing));
   DLPIPE_RETURN_IF_ERROR(check_label_is_known());
   DLPIPE_RETURN_IF_ERROR(check_labels_repeat());
   DLPIPE_RETURN_IF_ERROR(number(listing));
@@ -325,6 +337,26 @@ std::optional<ManifestSource::Places> ManifestSource::find_places(const SourceLi
   return Places{some.front().folder.string(), {}};
 }
 
+std::optional<ManifestSource::Places> ManifestSource::find_places_by_name(SourceListing listing) const {
+  std::vector<std::string> names;
+  bool have_folders = false;
+  for (SourceEntry& entry : listing.entries) {
+    const std::string path = file_part(entry);
+    names.push_back(last_name(path));
+    have_folders = have_folders || names.back() != path;
+    entry.path = names.back();
+    entry.place = 0;
+  }
+  if (!have_folders || !have_last_names(names)) return std::nullopt;
+  names = some_paths(listing);
+  const auto there = std::ranges::count_if(names, [&](const std::string& name) {
+    std::error_code ignored;
+    return fs::is_regular_file(full(with_ending(name, root_)), ignored);
+  });
+  if (2 * static_cast<size_t>(there) > names.size()) return Places{root_, {}};
+  return find_places(listing);
+}
+
 std::string ManifestSource::placed(const std::string& path) const {
   if (parts_.empty() || path.starts_with('/')) return with_ending(path, root_);
   std::string found;
@@ -355,10 +387,16 @@ uint64_t ManifestSource::name_begin(const std::string& path) const {
   return std::min(path.find_first_not_of('/'), path.size());
 }
 
-uint64_t ManifestSource::name_begin(const std::string& path, const std::string& name) const {
-  // If the extension was changed or a number was added, the file's own name is the right one.
-  const bool is_end = !name.empty() && path.size() > name.size() && path.ends_with(concat("/", name));
-  return is_end ? path.size() - name.size() : name_begin(path);
+void ManifestSource::set_name(const std::string& name, SourceEntry& entry) const {
+  const bool is_end =
+      !name.empty() && entry.path.size() > name.size() && entry.path.ends_with(concat("/", name));
+  entry.name_begin = is_end ? entry.path.size() - name.size() : name_begin(entry.path);
+  // If the extension was changed or a number was added, the file's own name is the right one. But a name without an extension
+  // is not a file's: it follows the file in the path.
+  if (is_end || name.empty() || has_image_name(name)) return;
+  entry.place = entry.path.size();
+  entry.path += concat("#", name);
+  entry.name_begin = entry.place + 1;
 }
 
 std::string ManifestSource::refer_to(const std::string& file, int64_t line, SourceEntry& entry) const {
@@ -429,7 +467,8 @@ Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t l
     return wrong(line,
                  concat(counted(static_cast<int64_t>(cells.size()), "column"), ", but the first line has ",
                         columns_.count, "; write path,label[,...] on every line"));
-  const std::string path = placed(cells[columns_.path]);
+  const std::string cell = by_last_name_ ? last_name(cells[columns_.path]) : cells[columns_.path];
+  const std::string path = placed(cell);
   std::string label = columns_.label ? cells[*columns_.label] : std::string();
   if (path.empty()) return wrong(line, "the path is empty; fill it in");
   if (leads_out(path))
@@ -444,12 +483,12 @@ Status ManifestSource::add_line(const std::vector<std::string>& cells, int64_t l
                               "filename,class,xmin,ymin,xmax,ymax and is read without --label and --field"));
   SourceEntry entry;
   entry.path = path;
-  entry.name_begin = name_begin(path, columns_.name ? cells[*columns_.name] : std::string());
   entry.problem = problem_of(entry, line);
-  if (const std::vector<std::string> files = same_with_ending(cells[columns_.path], path);
+  if (const std::vector<std::string> files = same_with_ending(cell, path);
       files.size() > 1 && entry.problem.empty())
-    entry.problem = concat(place_of(line), ": ", in_quotes(cells[columns_.path]), " may be any of ",
-                           quoted_names(files), "; write its ending");
+    entry.problem = concat(place_of(line), ": ", in_quotes(cell), " may be any of ", quoted_names(files),
+                           "; write its ending");
+  set_name(columns_.name ? cells[*columns_.name] : std::string(), entry);
   const bool needs_label = columns_.label && !columns_.is_question && !read_ && !head_;
   if (read_ && is_no_value(label)) label.clear();  // imagefolder.cpp decides
   if (needs_label && (label.empty() || is_no_value(label))) {

@@ -127,6 +127,8 @@ class ManifestSource final : public Source {
   /// The folder in root_, or in one there, that has most of the list's files; among several, the one named like the list.
   /// Several if each has files that no other has. None if this is inconclusive.
   std::optional<Places> find_places(const SourceListing& listing) const;
+  /// The same for the last names of the paths, which may be those of another machine: for a list none of whose files was found.
+  std::optional<Places> find_places_by_name(SourceListing listing) const;
   /// `path`, with an ending if it needs one, below the only one of parts_ that has it, or below root_ without parts.
   std::string placed(const std::string& path) const;
   /// How much of a placed path belongs to a part.
@@ -146,8 +148,9 @@ class ManifestSource final : public Source {
   std::string problem_of(SourceEntry& entry, int64_t line) const;
   /// Where the name of a sample begins in its path: absolute paths lose the part up to SRC, or at least the slash.
   uint64_t name_begin(const std::string& path) const;
-  /// The same if the line names the sample `name`.
-  uint64_t name_begin(const std::string& path, const std::string& name) const;
+  /// Sets the sample's name: `name` if the list gives one, else its file's. A name that its file doesn't have follows the file
+  /// and # in entry.path, and entry.place is where the file's part ends.
+  void set_name(const std::string& name, SourceEntry& entry) const;
 
   // What the labels mean, once all lines are read (manifest_columns.cpp).
   Status number(SourceListing& listing) const;
@@ -163,7 +166,8 @@ class ManifestSource final : public Source {
   Status check_labels_repeat() const;
   /// Whether all of the first values of a column are existing images.
   bool holds_images(const std::vector<std::string>& values) const;
-  Status check_one_hot(const SourceListing& listing) const;
+  /// Columns of 0 and 1, one for each class, become the class of each image or its labels.
+  Status take_one_hot(SourceListing& listing);
   void warn_of_split_columns(SourceListing& listing) const;
   void warn_of_images_as_text(SourceListing& listing) const;
   void warn_of_decimal_commas(SourceListing& listing) const;
@@ -172,6 +176,7 @@ class ManifestSource final : public Source {
   std::string list_;
   std::string root_;
   std::vector<std::string> parts_;  // folders below it that the files are divided among; usually none
+  bool by_last_name_ = false;       // the paths are those of another machine: only their last names count
   std::map<std::string, std::unordered_multimap<std::string, std::string>> stems_;  // of folders: stem, name
   SourceOptions options_;
   std::optional<ReadList> read_;
@@ -179,6 +184,7 @@ class ManifestSource final : public Source {
   std::optional<FieldLine> head_;  // what `dlpipe export` wrote about its list
   std::vector<TypedColumn> typed_;
   Columns columns_;
+  std::vector<std::string> one_hot_;  // the classes of columns of 0 and 1, in their order; usually none
   std::vector<std::string> class_of_entry_;
   std::vector<std::vector<std::string>> names_;  // of the cells of ColumnKind::kLabels, entry by entry
   std::vector<int64_t> line_of_entry_;

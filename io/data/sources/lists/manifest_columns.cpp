@@ -6,6 +6,7 @@
 #include <set>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 
 #include "base/messages.h"
 #include "dlpipe/error.h"
@@ -291,7 +292,8 @@ Status ManifestSource::number(SourceListing& listing) const {
   }
   for (const std::vector<std::string>& names : names_) all.insert(all.end(), names.begin(), names.end());
   DLPIPE_RETURN_IF_ERROR(check_multi_hot());
-  listing.classes = sorted_class_names(std::move(all));
+  listing.classes = one_hot_.empty() ? sorted_class_names(std::move(all)) : one_hot_;
+  if (!one_hot_.empty()) listing.has_class_order = true;
   if (head_ && !head_->classes.empty()) {
     const std::unordered_set<std::string_view> known(head_->classes.begin(), head_->classes.end());
     for (const std::string& name : listing.classes) {
@@ -440,34 +442,60 @@ Status ManifestSource::check_labels() const {
                       field_of_label("number"), ", which --task regress learns"));
 }
 
-// path,cat,dog,bird with ones and zeros: the first of these columns would be used as the label.
-Status ManifestSource::check_one_hot(const SourceListing& listing) const {
-  if (columns_.label_is_named || !columns_.label || listing.fields.empty() || columns_.split) return {};
-  int64_t bit = 0;
-  const auto is_bit = [&](const std::string& cell) {
-    return parse_whole(cell, &bit) && (bit == 0 || bit == 1);
-  };
-  const auto is_one = [&](const std::string& cell) { return is_bit(cell) && bit == 1; };
-  const auto is_bit_or_lost = [&](const std::string& cell) { return cell.empty() || is_bit(cell); };
-  if (std::none_of(class_of_entry_.begin(), class_of_entry_.end(), is_bit) ||
-      !std::all_of(class_of_entry_.begin(), class_of_entry_.end(), is_bit_or_lost))
+// path,cat,dog,bird with ones and zeros: the columns are the classes.
+Status ManifestSource::take_one_hot(SourceListing& listing) {
+  const std::set<std::string> classes(columns_.maybe_label.begin(), columns_.maybe_label.end());
+  const bool are_named = classes.size() == columns_.extra.size() + 1;
+  if (columns_.label_is_named || !columns_.label || columns_.extra.empty() ||
+      (columns_.has_names && !are_named) || std::ranges::any_of(classes, is_called_as_split))
     return {};
-  std::optional<size_t> not_one;  // the first that does not have exactly one class
+  std::vector<std::vector<size_t>> ones(listing.entries.size());  // the columns with a 1
+  bool is_one_each = true;
+  size_t lost = 0;
   for (size_t i = 0; i < listing.entries.size(); ++i) {
-    const std::vector<std::string>& extra = listing.entries[i].extra;
-    if (!std::all_of(extra.begin(), extra.end(), is_bit)) return {};
-    const auto ones =
-        std::count_if(extra.begin(), extra.end(), is_one) + (is_one(class_of_entry_[i]) ? 1 : 0);
-    if (!not_one && ones != 1) not_one = i;
+    SourceEntry& entry = listing.entries[i];
+    bool is_empty = false;
+    for (size_t column = 0; column <= entry.extra.size(); ++column) {
+      const std::string& cell = column == 0 ? class_of_entry_[i] : entry.extra[column - 1];
+      int64_t bit = 0;
+      if (!cell.empty() && (!parse_whole(cell, &bit) || bit < 0 || bit > 1)) return {};
+      if (bit == 1) ones[i].push_back(column);
+      is_empty = is_empty || cell.empty();
+    }
+    lost += is_empty ? 1 : 0;
+    if (!is_empty) is_one_each = is_one_each && ones[i].size() == 1;
+    if (is_empty) ones[i].clear();
+    if (is_empty && entry.problem.empty())
+      entry.problem = concat(place_of(line_of_entry_[i]), ": a cell of its classes is empty; write 0 or 1");
   }
-  constexpr std::string_view kWhat = "the columns contain only 0 and 1, as if each were a class";
-  if (not_one)
-    return wrong(
-        line_of_entry_[*not_one],
-        concat(kWhat,
-               ", but this line does not have exactly one. For several classes per image, write their names "
-               "in one column, such as cat|bird, and use --field COLUMN:labels"));
-  return wrong(1, concat(kWhat, "; write the class's name in one column 'label'"));
+  if (lost == listing.entries.size()) return {};
+  if (!columns_.has_names)
+    return wrong(1,
+                 "the columns contain only 0 and 1, as if each were a class; name the path and the classes "
+                 "in the first line");
+  one_hot_ = std::exchange(columns_.maybe_label, {});
+  columns_.is_question = false;
+  columns_.extra.clear();
+  listing.fields.clear();
+  if (!is_one_each) {
+    const TypedColumn labels{"labels", ColumnKind::kLabels};
+    columns_.extra.push_back({*columns_.label, labels, 0});
+    columns_.label.reset();
+    listing.fields.push_back(field_of(labels, 0));
+  }
+  for (size_t i = 0; i < listing.entries.size(); ++i) {
+    listing.entries[i].extra.assign(columns_.extra.size(), {});
+    class_of_entry_[i] = is_one_each && !ones[i].empty() ? one_hot_[ones[i][0]] : std::string();
+    if (is_one_each) continue;
+    std::vector<std::string>& names = names_.emplace_back();
+    for (const size_t column : ones[i]) names.push_back(one_hot_[column]);
+  }
+  listing.warnings.push_back(concat(
+      "[ingest] the columns ", quoted_names(one_hot_, 3), " of ", printable(list_),
+      " contain only 0 and 1, and are classes: ",
+      is_one_each ? "each line has one" : "those of a line become the field 'labels', for --task multilabel",
+      "; to store them as numbers, give --field COLUMN:number for each"));
+  return {};
 }
 
 // Paths without labels are not useful for training.

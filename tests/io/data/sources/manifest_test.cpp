@@ -84,6 +84,28 @@ TEST_F(ManifestTest, FindsItsFilesInAFolderBesideIt) {
   EXPECT_EQ(value_or_throw(value_or_throw(open_source(options))->list()).entries[0].problem, "");
 }
 
+TEST_F(ManifestTest, PathsOfAnotherMachineAreFoundByTheirLastNames) {
+  for (const char* file : {"z/images/000.jpg", "z/images/001.jpg"}) write_text(dir / file, "x");
+  const auto list_of = [&](const std::string& lines, const std::string& images) {
+    write_text(dir / "z/p.csv", concat("image,label\n", lines));
+    SourceOptions options = {dir / "z/p.csv", ""};
+    options.images = images;
+    return value_or_throw(value_or_throw(open_source(options))->list());
+  };
+  const std::string lines = "/data/upload/1/000.jpg,cat\nC:\\upload\\2\\001.jpg,dog\n";
+  for (const std::string& images : {dir / "z/images", dir / "z", std::string()}) {
+    const SourceListing listing = list_of(lines, images);
+    ASSERT_EQ(listing.entries.size(), 2u);
+    EXPECT_EQ(listing.entries[0].problem, "") << images;
+    EXPECT_EQ(listing.entries[1].problem, "") << images;
+    EXPECT_EQ(listing.entries[1].name(), "001.jpg");
+    EXPECT_NE(listing.warnings.at(0).find("found by the last names of its paths"), std::string::npos)
+        << listing.warnings[0];
+  }
+  // Two of one last name would be the same file.
+  EXPECT_NE(list_of("/data/1/000.jpg,cat\n/data/2/000.jpg,dog\n", dir / "z/images").entries[0].problem, "");
+}
+
 TEST_F(ManifestTest, FindsItsFilesInSeveralFoldersBesideIt) {
   std::string lines = "image_id,dx,age\n";
   for (int i = 0; i < 100; ++i) {

@@ -45,6 +45,24 @@ class ManySources : public testing::Test {
   TempDir dir;
 };
 
+TEST_F(ManySources, ColumnsOfZerosAndOnesMeanTheSameInAllLists) {
+  for (const char* file : {"train/1.jpg", "train/2.jpg", "valid/3.jpg", "valid/4.jpg"})
+    write_text(dir / file, "x");
+  write_text(dir / "train/_classes.csv", "filename, dog, cat\n1.jpg, 1, 0\n2.jpg, 1, 1\n");
+  write_text(dir / "valid/_classes.csv", "filename, dog, cat\n3.jpg, 1, 0\n4.jpg, 0, 1\n");
+  const SourceListing both = value_or_throw(list({"train/_classes.csv", "valid/_classes.csv"}));
+  EXPECT_EQ(both.classes, (Names{"dog", "cat"}));
+  ASSERT_EQ(field_names(both), Names{"labels"});
+  const std::vector<Labels> expected = {{0}, {0, 1}, {0}, {1}};
+  ASSERT_EQ(both.entries.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(decode_labels(both.entries[i].extra.at(0)), expected[i]) << both.entries[i].path;
+    EXPECT_EQ(both.entries[i].label, -1);
+    EXPECT_EQ(both.entries[i].split, i < 2 ? "train" : "val");
+  }
+  EXPECT_NE(warnings_of(both).find("all these lists become the field 'labels'"), std::string::npos);
+}
+
 TEST_F(ManySources, ClassesOfBoxesAreNotCalledEmpty) {
   for (const std::string name : {"a", "b"}) {
     write_text(dir / (name + "/1.jpg"), "x");
