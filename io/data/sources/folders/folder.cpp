@@ -122,7 +122,8 @@ Result<SplitLayout> FolderSource::find_layout(const ImageFolder::Names& top) con
     folder.name = name;
     if (is_pair || is_named(name)) DLPIPE_RETURN_IF_ERROR(look_into(look, folder));
   }
-  return find_split_layout(root_, folders, !options_.labels.empty());
+  return find_split_layout(root_, folders, !options_.labels.empty(),
+                           [&] { return labels_beside(root_, options_).hint; });
 }
 
 Result<std::vector<FolderSource::ClassFolder>> FolderSource::class_folders(const SplitLayout& layout,

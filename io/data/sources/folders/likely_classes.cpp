@@ -210,6 +210,45 @@ std::string hint_of(const std::string& root, std::vector<List>& lists) {
                 said.folder.empty() ? std::string() : concat(" --manifest ", list));
 }
 
+/// The first list in `folder` that certainly has classes of its images; "" for none, and for a folder of many texts.
+std::string list_among_images(const std::string& folder, const SourceOptions& options) {
+  constexpr size_t kMostLists = 4;
+  std::vector<std::string> lists;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    std::error_code ignored;
+    if (name[0] == '.' || !may_be_list(name) || !entry.is_regular_file(ignored)) continue;
+    lists.push_back(entry.path().string());
+    if (lists.size() > kMostLists) return {};
+  }
+  std::sort(lists.begin(), lists.end());
+  const auto found = std::find_if(lists.begin(), lists.end(), [&](const std::string& list) {
+    return what_says_of(list, {}, options).is_certain;
+  });
+  return found == lists.end() ? std::string() : *found;
+}
+
+/// The command that ingests a list in each of `folders`, as Roboflow exports train/_classes.csv and valid/_classes.csv.
+LabelsBeside lists_in_splits(const std::string& root, std::span<const std::string> folders,
+                             const SourceOptions& options) {
+  std::vector<std::string> names;
+  std::string command;
+  for (const std::string& folder : folders) {
+    if (split_in_words(fs::path(folder).filename().string()).empty()) continue;
+    const std::string list = list_among_images(folder, options);
+    if (list.empty()) continue;
+    names.push_back(list.substr(root.size() + 1));
+    command += " " + shell_word(list);
+  }
+  if (names.empty()) return {};
+  return {concat("; if ", quoted_names(names, 3), names.size() == 1 ? " lists" : " list",
+                 " the classes of its images: dlpipe ingest", command, " DST"),
+          true};
+}
+
+}  // namespace
+
 LabelsBeside labels_beside(const std::string& root, const SourceOptions& options) {
   constexpr size_t kMostFolders = 8;
   std::vector<std::string> names;
@@ -236,12 +275,15 @@ LabelsBeside labels_beside(const std::string& root, const SourceOptions& options
     const std::string hint = hint_of(root, lists);
     return {hint, true};
   }
+  if (LabelsBeside inside = lists_in_splits(root, folders, options); inside.has_list) return inside;
   if (matlab.empty()) return {};
   return {concat(
       "; ", quoted_names(matlab, 3),
       " next to it may list the classes of its images, but MATLAB files are not supported: write a list of "
       "PATH,LABEL lines from it, and give that with --manifest")};
 }
+
+namespace {
 
 // Names of classes.
 

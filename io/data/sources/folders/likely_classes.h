@@ -28,6 +28,8 @@ struct LabelsBeside {
   std::string hint;
   bool has_list = false;  // the hint names a list that lists images
 };
+/// Looks in `root` and, if no list is there, in its folders that are named like splits.
+LabelsBeside labels_beside(const std::string& root, const SourceOptions& options);
 
 class LikelyClasses {
  public:

@@ -165,6 +165,22 @@ TEST(FolderSource, FoldersThatAreCalledLikeSplitsAreNoClasses) {
                 .find("if 'train.csv' next to it lists the classes of its images: dlpipe ingest " +
                       (dir / "kaggle") + "/train.csv DST"),
             std::string::npos);
+  // The same if the folders are splits without classes: a list next to them, or in each of them.
+  write_each(dir, {"flat/train/1.jpg", "flat/train/2.jpg", "flat/test/3.jpg", "robo/train/1.jpg",
+                   "robo/train/2.jpg", "robo/valid/3.jpg", "robo/valid/4.jpg"});
+  EXPECT_NE(refusal_of(dir / "flat").find("list the files with their labels in a manifest"),
+            std::string::npos);
+  write_text(dir / "flat/labels.csv", "path,label\ntrain/1.jpg,cat\ntrain/2.jpg,dog\ntest/3.jpg,dog\n");
+  EXPECT_NE(refusal_of(dir / "flat").find("dlpipe ingest " + (dir / "flat") + "/labels.csv DST"),
+            std::string::npos)
+      << refusal_of(dir / "flat");
+  write_text(dir / "robo/train/_classes.csv", "filename, cat, dog\n1.jpg, 1, 0\n2.jpg, 1, 1\n");
+  write_text(dir / "robo/valid/_classes.csv", "filename, cat, dog\n3.jpg, 1, 0\n4.jpg, 0, 1\n");
+  EXPECT_NE(refusal_of(dir / "robo")
+                .find("dlpipe ingest " + (dir / "robo") + "/train/_classes.csv " + (dir / "robo") +
+                      "/valid/_classes.csv DST"),
+            std::string::npos)
+      << refusal_of(dir / "robo");
   EXPECT_NE(refusal_of(dir / "masks").find("'train', 'train_masks'"), std::string::npos);
   EXPECT_NE(refusal_of(dir / "matlab")
                 .find("'annos.mat' next to it may list the classes of its images, but MATLAB"),
