@@ -44,6 +44,33 @@ const FieldSpec* token_field(std::span<const FieldSpec> schema) {
   return find_field(schema, is_tokens);
 }
 
+template <class Number>
+static Number number_at(const std::byte* at) {
+  Number number{};
+  std::memcpy(&number, at, sizeof number);
+  return number;
+}
+
+double target_number(const std::byte* at, DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return static_cast<double>(number_at<float>(at));
+    case DType::kF64:
+      return number_at<double>(at);
+    case DType::kBF16:
+      return static_cast<double>(static_cast<float>(number_at<BFloat16>(at)));
+    case DType::kF16:
+      return static_cast<double>(static_cast<float>(number_at<Float16>(at)));
+    case DType::kU8:
+      return number_at<uint8_t>(at);
+    case DType::kI32:
+      return number_at<int32_t>(at);
+    case DType::kI64:
+      return static_cast<double>(number_at<int64_t>(at));
+  }
+  return 0;  // there are no others
+}
+
 Error unknown_class(const TargetSpec& spec, int64_t sample, int64_t number) {
   return Error(Status(ErrorCode::kUnsupported,
                       concat("[data] mask '", spec.fields.at(0), "' of sample ", sample, " contains class ",
@@ -161,29 +188,54 @@ Tensor multi_hot(const Batch& batch, const TargetSpec& spec) {
   return rows;
 }
 
+/// (number - mean) / deviation of a field, as f32 [capacity, width]; the mean and the deviation begin at `first` in `spec`. f32
+/// stays in the memory where it is. Its mean is subtracted in two parts, so that numbers near a large mean keep their digits.
+/// Other dtypes are converted on the host, in f64.
+Tensor standardized(const Tensor& field, const TargetSpec& spec, size_t first) {
+  const int64_t rows = field.size(0), width = field.elements() / rows;
+  if (field.dtype() == DType::kF32) {
+    const auto row = [&](auto number) {
+      std::vector<float> numbers;
+      for (size_t i = first; i < first + static_cast<size_t>(width); ++i)
+        numbers.push_back(static_cast<float>(number(i)));
+      return Tensor::from(std::span<const float>(numbers), {width}).to(field.device());
+    };
+    const auto upper = [&](size_t i) { return -static_cast<double>(static_cast<float>(spec.mean[i])); };
+    const Tensor distance = engine::add(engine::reshape(field, {rows, width}), row(upper));
+    return engine::mul(engine::add(distance, row([&](size_t i) { return -spec.mean[i] - upper(i); })),
+                       row([&](size_t i) { return 1 / spec.deviation[i]; }));
+  }
+  const Tensor numbers = field.to(cpu_device()).contiguous_copy();
+  const auto* const bytes = static_cast<const std::byte*>(numbers.raw());
+  const Tensor made = Tensor::empty({rows, width});
+  for (int64_t i = 0; i < rows * width; ++i) {
+    const size_t at = first + static_cast<size_t>(i % width);
+    const double number =
+        target_number(bytes + static_cast<size_t>(i) * dtype_size(field.dtype()), field.dtype());
+    made.data<float>()[i] = static_cast<float>((number - spec.mean[at]) / spec.deviation[at]);
+  }
+  return made.to(field.device());
+}
+
 /// f32 [capacity, outputs] in the memory where the fields are.
 Tensor standardized(const Batch& batch, const TargetSpec& spec, const BatchTensors& tensors) {
-  std::vector<Tensor> columns;
+  std::vector<Tensor> fields;
+  int64_t width = 0;
   for (const std::string& name : spec.fields) {
-    const Tensor values = tensors.field(field_called(batch, name));
-    columns.push_back(engine::reshape(engine::cast(values, DType::kF32),
-                                      {batch.capacity, values.elements() / batch.capacity}));
+    fields.push_back(tensors.field(field_called(batch, name)));
+    width += fields.back().elements() / batch.capacity;
   }
-  const Tensor all = columns.size() == 1 ? columns[0] : engine::concat(columns, 1);
-  if (const auto width = static_cast<int64_t>(spec.mean.size()); all.size(1) != width)
-    throw Error(
-        Status(ErrorCode::kUnsupported, concat("[data] samples have ", all.size(1), " numbers in ",
-                                               quoted_names(spec.fields), ", and the model learns ", width)));
-  std::vector<float> factor, offset;
-  for (size_t i = 0; i < spec.mean.size(); ++i) {
-    factor.push_back(static_cast<float>(1 / spec.deviation[i]));
-    offset.push_back(static_cast<float>(-spec.mean[i] / spec.deviation[i]));
+  if (width != static_cast<int64_t>(spec.mean.size()))
+    throw Error(Status(ErrorCode::kUnsupported,
+                       concat("[data] samples have ", width, " numbers in ", quoted_names(spec.fields),
+                              ", and the model learns ", spec.mean.size())));
+  std::vector<Tensor> columns;
+  size_t first = 0;
+  for (const Tensor& field : fields) {
+    columns.push_back(standardized(field, spec, first));
+    first += static_cast<size_t>(field.elements() / batch.capacity);
   }
-  const auto row = [&](const std::vector<float>& values) {
-    return Tensor::from(std::span<const float>(values), {static_cast<int64_t>(values.size())})
-        .to(all.device());
-  };
-  return engine::add(engine::mul(all, row(factor)), row(offset));
+  return columns.size() == 1 ? columns[0] : engine::concat(columns, 1);
 }
 
 /// Whether row `i` is not 0, in a field with one number per row.
@@ -422,6 +474,7 @@ BatchInput arrived_batch_input(const Batch& batch, Device& device, const TargetS
   const BatchField* label = nullptr;
   const BatchField* tokens = nullptr;
   for (const BatchField& field : batch.fields) {
+    if (std::ranges::find(target.fields, field.spec->name) != target.fields.end()) continue;
     if (tokens == nullptr && is_tokens(*field.spec)) tokens = &field;
     if (image == nullptr && is_image(*field.spec)) image = &field;
     if (label == nullptr && is_label(*field.spec)) label = &field;

@@ -19,7 +19,7 @@ struct TargetSpec {
   enum class Form : uint8_t {
     kClass,     // the sample's class, i64 [N]
     kMultiHot,  // from a ragged field of class numbers: f32 [N,outputs], 1 for each number in the field
-    kNumbers,   // (number - mean) / deviation of f32 fields, side by side: f32 [N,outputs]
+    kNumbers,   // (number - mean) / deviation of fields, side by side: f32 [N,outputs]
     kMask,  // from a mask u8 [H,W], the class of each pixel: i64 [N*H*W], each with a separate weight, 0 if it is kIgnored
     kBoxes,  // from ragged fields: boxes f32 [4], their classes and, if there is one, crowds: rows and weights as in box_coding.h
   };
@@ -32,6 +32,9 @@ struct TargetSpec {
   std::vector<float> class_weights =
       {};  // for kClass and kMask: a factor for the weights of each class's targets; empty: 1
 };
+
+/// A number of any dtype, at any address.
+double target_number(const std::byte* at, DType dtype);
 
 /// The error for a class number in a mask that the model does not have.
 Error unknown_class(const TargetSpec& spec, int64_t sample, int64_t number);

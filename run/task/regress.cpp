@@ -1,7 +1,6 @@
 // Numbers. The model learns targets minus their mean, divided by their standard deviation, both from the training data.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "base/text.h"
 #include "io/data/sample.h"
@@ -12,10 +11,16 @@ namespace dlpipe::run {
 
 namespace {
 
+bool is_row(const data::Field& field) {
+  return field.kind == data::FieldKind::kTensor && data::fixed_field_bytes(field) && field.of.empty() &&
+         field.shape.rank() <= 1 && field.shape.elements() > 0;
+}
 bool holds_numbers(const data::Dataset&, const data::Field& field) {
-  return field.kind == data::FieldKind::kTensor && data::fixed_field_bytes(field) &&
-         field.dtype == DType::kF32 && field.of.empty() && field.shape.rank() <= 1 &&
-         field.shape.elements() > 0;
+  return is_row(field) && field.dtype == DType::kF32;
+}
+/// Numbers of other dtypes are often no targets, but identifiers or folds.
+bool holds_other_numbers(const data::Dataset&, const data::Field& field) {
+  return is_row(field) && field.name != data::kFoldField;
 }
 
 /// The mean and the standard deviation of each element of `field`, over `samples`.
@@ -27,9 +32,9 @@ Status add_statistics(const data::Dataset& dataset, const data::Field& field,
   for (size_t n = 0; n < samples.size(); ++n) {
     DLPIPE_ASSIGN_OR_RETURN(const auto record, data::record_without_image(dataset, *reader, samples[n]));
     DLPIPE_ASSIGN_OR_RETURN(const auto bytes, data::field_bytes(dataset, record, field.name));
-    for (size_t i = 0; i < width && (i + 1) * sizeof(float) <= bytes.size(); ++i) {
-      float value = 0;
-      std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
+    const size_t size = dtype_size(field.dtype);
+    for (size_t i = 0; i < width && (i + 1) * size <= bytes.size(); ++i) {
+      const double value = target_number(bytes.data() + i * size, field.dtype);
       // Welford, 1962.
       const double distance = value - mean[i];
       mean[i] += distance / static_cast<double>(n + 1);
@@ -134,6 +139,7 @@ const TaskRecord regress_task = {
         },
     .what = "numbers",
     .suits = holds_numbers,
+    .can_learn = holds_other_numbers,
     .learns_several = true,
     .bind = [](const data::Dataset& dataset, std::span<const data::Field> fields,
                std::span<const int64_t> samples, std::vector<std::string>& names) -> Result<TaskState> {

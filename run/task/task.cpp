@@ -126,13 +126,16 @@ Result<std::vector<data::Field>> target_fields(const TaskRecord& task, const dat
         command, "--task ", task.name,
         " learns the class of each image and does not use --target; leave it out, or give another --task");
   }
-  std::vector<data::Field> fields;
-  std::string names;
+  std::vector<data::Field> fields, others;
   for (const data::Field& field : dataset.fields()) {
-    if (!task.suits(dataset, field)) continue;
-    fields.push_back(field);
-    names += concat(names.empty() ? "" : ", ", field.name);
+    if (task.suits(dataset, field))
+      fields.push_back(field);
+    else if (task.can_learn != nullptr && task.can_learn(dataset, field))
+      others.push_back(field);
   }
+  if (!chosen.empty() || fields.empty()) fields.insert(fields.end(), others.begin(), others.end());
+  std::string names;
+  for (const data::Field& field : fields) names += concat(names.empty() ? "" : ", ", field.name);
   if (chosen.empty()) {
     if (fields.size() == 1) return fields;
     return misuse(command, "--task ", task.name, " learns ", task.what, ", and ", dataset.directory(),
@@ -146,8 +149,9 @@ Result<std::vector<data::Field>> target_fields(const TaskRecord& task, const dat
   for (const std::string& name : chosen) {
     const auto field = std::ranges::find(fields, name, &data::Field::name);
     if (field == fields.end())
-      return misuse(command, dataset.directory(), " has no field '", name, "' of ", task.what,
-                    ", which --task ", task.name, " learns; it has ", names.empty() ? "none" : names);
+      return misuse(command, dataset.directory(), " has no field '", name, "' of ", task.what, ", which ",
+                    command == "train" ? concat("--task ", task.name, " learns") : "this model predicts",
+                    "; it has ", names.empty() ? "none" : names);
     found.push_back(*field);
   }
   return found;

@@ -59,6 +59,8 @@ struct TaskRecord {
   /// What the learned fields contain, for messages. nullptr: the task learns the class of each sample instead of a field.
   const char* what = nullptr;
   bool (*suits)(const data::Dataset& dataset, const data::Field& field) = nullptr;
+  /// Fields that it learns in addition if --target names them, or if no field suits. nullptr: none.
+  bool (*can_learn)(const data::Dataset& dataset, const data::Field& field) = nullptr;
   bool learns_several = false;  // several fields at once
   /// The state of the task for the `fields` of training data. Reads what the fields' descriptions do not contain, such as
   /// statistics of `samples`. `names` gets the names of the outputs.

@@ -220,7 +220,8 @@ Session::Impl::Impl(TrainConfig config, const Registries& registries, TrainObser
     enter(place);
     // Data come before the model, whose sizes and classes depend on them.
     data_ = open_data(options_, init ? &*init : nullptr,
-                      directory_ != nullptr ? directory_->quarantine_file() : "", notes());
+                      directory_ != nullptr ? directory_->quarantine_file() : "", notes(),
+                      checkpoint != nullptr ? &checkpoint->state.model : nullptr);
     // The config keeps what the data decided (the chain with its normalisation, the datasets' ids), so that a resumed run needs
     // neither --init nor a decision again.
     options_ = with_data(std::move(options_), data_);

@@ -251,9 +251,28 @@ std::vector<int64_t> training_samples(const data::Dataset& dataset, const FoldSa
   return all;
 }
 
+/// The state of the head that the model begins with, which may be in other units than this data's. nullptr: a fresh head.
+const TaskState* task_of_head(const SessionOptions& session, const WeightsSource* init,
+                              const ModelState* resumed) {
+  if (resumed != nullptr) return &resumed->task;
+  return init != nullptr && init->state && !session.config.reset_head ? &init->state->task : nullptr;
+}
+
+/// A head's outputs are standardised numbers, so it keeps the mean and the deviation that it was trained with.
+void keep_units(const TaskState& of_head, const TrainConfig& config, bool is_resumed, const Notes& notes,
+                TaskState& state) {
+  if (of_head.name != state.name || of_head.mean.size() != state.mean.size()) return;
+  const bool differ = of_head.mean != state.mean || of_head.deviation != state.deviation;
+  state.mean = of_head.mean;
+  state.deviation = of_head.deviation;
+  if (differ && !is_resumed)
+    tell(notes, concat("targets: standardised with the mean and deviation of ", config.init,
+                       ", whose head is kept (--reset-head uses this data's)"));
+}
+
 /// Decides the task if it is "auto", and with it the loss and the metrics in data.config.
 BoundTask bind_task(const SessionOptions& session, const std::string& directory, const Notes& notes,
-                    SessionData& data) {
+                    const WeightsSource* init, const ModelState* resumed, SessionData& data) {
   const auto dataset = value_or_throw(data::Dataset::open(directory, {}, data::Dataset::IdCheck::kLater));
   const bool takes_tokens = session.model->input == engine::ModelInput::kTokens;
   const TaskRecord& task = takes_tokens && data.config.task == "auto"
@@ -268,6 +287,8 @@ BoundTask bind_task(const SessionOptions& session, const std::string& directory,
   const std::vector<int64_t> samples = training_samples(*dataset, data.fold);
   bound.state = value_or_throw(task.bind(*dataset, fields, samples, bound.names));
   if (task.output == engine::ModelOutput::kBoxes) bound.state.boxes = session.model->boxes;
+  if (const TaskState* of_head = task_of_head(session, init, resumed))
+    keep_units(*of_head, session.config, resumed != nullptr, notes, bound.state);
   if (session.config.task == "auto" && std::string_view(task.name) != "classify")
     tell(notes, concat("task: ", task.name, ", of ", bound.state.fields.front(),
                        " (--task and --target choose another)"));
@@ -312,6 +333,7 @@ ModelState model_state_of(const SessionOptions& session, const pipeline::Loader&
   if (session.model->input == engine::ModelInput::kTokens) {
     model.arguments.length = token_field(loader.schema())->shape[0] - 1;
     return model;
+  model.loss_options = evaluation_loss_options(config);
   }
   const Shape& image = image_field(loader.schema())->shape;
   model.arguments.height = image[0];
@@ -377,8 +399,8 @@ void check_classes_of_images(const SessionOptions& session, const std::string& d
   throw_if_error(check_samples_have_classes("train", *dataset, fields.unused));
 }
 
-void open_train(const SessionOptions& session, const WeightsSource* init, const std::string& quarantine_file,
-                const Notes& notes, SessionData& data) {
+void open_train(const SessionOptions& session, const WeightsSource* init, const ModelState* resumed,
+                const std::string& quarantine_file, const Notes& notes, SessionData& data) {
   const TrainConfig& config = session.config;
   pipeline::LoaderOptions options = train_options(session, quarantine_file);
   // This comes before any other check of the data: another dataset would be the reason if the others fail.
@@ -395,7 +417,7 @@ void open_train(const SessionOptions& session, const WeightsSource* init, const 
                 " of other folds to train on, ", human_count(static_cast<int64_t>(data.fold.own->size())),
                 " to validate on"));
   }
-  const BoundTask bound = bind_task(session, options.data, notes, data);
+  const BoundTask bound = bind_task(session, options.data, notes, init, resumed, data);
   const std::string augment =
       augment_of(session, task_of(bound.state), options.data, options.channels, notes);
   data.augment =
@@ -636,10 +658,10 @@ engine::ScheduleArguments schedule_of(const TrainConfig& config, int64_t batches
 }
 
 SessionData open_data(const SessionOptions& options, const WeightsSource* init,
-                      const std::string& quarantine_file, const Notes& notes) {
+                      const std::string& quarantine_file, const Notes& notes, const ModelState* resumed) {
   SessionData data;
   data.config = options.config;
-  open_train(options, init, quarantine_file, notes, data);
+  open_train(options, init, resumed, quarantine_file, notes, data);
   open_val(options, notes, data);
   return data;
 }

@@ -35,10 +35,11 @@ struct SessionData {
   int64_t left_out = 0;        // samples that each epoch leaves out
 };
 
-/// `init`: the weights that a run begins with, for their normalisation. `quarantine_file`: the file that lists bad records;
-/// empty: none.
+/// `init`: the weights that a run begins with, for their normalisation and the units of their numbers. `quarantine_file`: the file
+/// that lists bad records; empty: none. `resumed`: the model's state in the checkpoint of a resumed run.
 SessionData open_data(const SessionOptions& options, const WeightsSource* init = nullptr,
-                      const std::string& quarantine_file = {}, const Notes& notes = {});
+                      const std::string& quarantine_file = {}, const Notes& notes = {},
+                      const ModelState* resumed = nullptr);
 
 /// `options` with what the data decide: the task with its loss, metrics and targets. The config also gets what the run records
 /// about the data: the chain for the images, and the ids of the datasets.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <set>
 #include <span>
 #include <sstream>
@@ -600,6 +601,123 @@ TEST_F(Detect, WhatDoesNotGoWithBoxesIsRefused) {
       run_dlpipe({"train", "--data", folder_ / "data", "--model", "lenet", "--out", folder_ / "no"});
   EXPECT_EQ(other.exit_code, 2);
   EXPECT_NE(other.err.find("detector_small"), std::string::npos) << other.err;
+}
+
+/// Images with numbers from `number`, ingested as the fields `y` of the dataset data.
+void ingest_numbers(const ScratchDirectory& folder, const std::string& data, const std::string& kind,
+                    const std::function<std::string(int)>& number) {
+  if (!std::filesystem::exists(folder / "drawn")) {
+    ASSERT_EQ(run_dlpipe({"synth", folder / "drawn", "--task", "regress", "--per-class", "6"}).exit_code, 0);
+  }
+  const std::vector<std::string> lines = split(*formats::read_file(folder / "drawn/list.csv"), '\n');
+  std::string list = "path,y\n";
+  for (size_t i = 1; i < lines.size() && !lines[i].empty(); ++i)
+    list += concat(split(lines[i], ',').front(), ",", number(static_cast<int>(i)), "\n");
+  const std::string file = folder / concat("drawn/", data, ".csv");
+  ASSERT_TRUE(formats::write_file(file, list).ok());
+  const Outcome outcome = run_dlpipe({"ingest", folder / "drawn", folder / data, "--manifest", file,
+                                      "--field", concat("y:", kind), "--split", "0.7,0.3"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+}
+
+std::vector<std::string> regress(const ScratchDirectory& folder, const std::string& data,
+                                 const std::string& out, const std::vector<std::string>& more) {
+  std::vector<std::string> words = {"train",     "--data",    folder / data, "--task", "regress",
+                                    "--augment", "",          "--batch",     "4",      "--lr",
+                                    "0.01",      "--threads", "1",           "--out",  folder / out};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+/// What `eval --predictions` writes for the samples of `data`.
+std::vector<std::pair<double, double>> predicted_and_targets(const ScratchDirectory& folder,
+                                                             const std::string& run,
+                                                             const std::string& data) {
+  const std::string file = folder / "predictions.jsonl";
+  std::filesystem::remove(file);
+  const Outcome outcome = run_dlpipe({"eval", "--ckpt", folder / run, folder / data, "--predictions", file});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  std::vector<std::pair<double, double>> rows;
+  for (const std::string& line : split(*formats::read_file(file), '\n')) {
+    if (line.empty()) continue;
+    const Json row = value_or_throw(Json::parse(line));
+    rows.emplace_back(row["predicted"]["y"].as_double(), row["target"]["y"].as_double());
+  }
+  return rows;
+}
+
+TEST(Regress, AKeptHeadKeepsTheUnitsOfItsNumbers) {
+  ScratchDirectory folder;
+  ingest_numbers(folder, "first", "number", [](int i) { return std::to_string(i); });
+  ingest_numbers(folder, "second", "number", [](int i) { return std::to_string(1000 + 50 * i); });
+  const Outcome first = run_dlpipe(regress(folder, "first", "a", {"--model", "lenet", "--epochs", "2"}));
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  const std::string init = folder / "a";
+  const Outcome kept = run_dlpipe(regress(folder, "second", "kept", {"--init", init, "--epochs", "0"}));
+  ASSERT_EQ(kept.exit_code, 0) << kept.err;
+  EXPECT_NE(kept.err.find("--reset-head uses this data's"), std::string::npos) << kept.err;
+  const auto own = predicted_and_targets(folder, "a", "first"),
+             of_kept = predicted_and_targets(folder, "kept", "first");
+  ASSERT_FALSE(own.empty());
+  EXPECT_EQ(own, of_kept);
+  const Outcome fresh =
+      run_dlpipe(regress(folder, "second", "fresh", {"--init", init, "--epochs", "0", "--reset-head"}));
+  ASSERT_EQ(fresh.exit_code, 0) << fresh.err;
+  EXPECT_EQ(fresh.err.find("--reset-head uses"), std::string::npos) << fresh.err;
+  for (const auto& [predicted, target] : predicted_and_targets(folder, "fresh", "second"))
+    EXPECT_GT(predicted, 500) << "the mean of the second data is above 1000";
+  // A resumed run has no --init to read, and a whole run's bits.
+  const std::vector<std::string> constant = {"--init", init,     "--schedule", "constant",   "--ema",
+                                             "0.9",    "--clip", "1",          "--max-steps"};
+  const auto steps = [&](const char* count) {
+    std::vector<std::string> words = constant;
+    words.emplace_back(count);
+    return words;
+  };
+  ASSERT_EQ(run_dlpipe(regress(folder, "second", "whole", steps("6"))).exit_code, 0);
+  ASSERT_EQ(run_dlpipe(regress(folder, "second", "halves", steps("3"))).exit_code, 0);
+  const Outcome resumed = run_dlpipe({"train", "--resume", folder / "halves", "--max-steps", "6"});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_EQ(predicted_and_targets(folder, "halves", "second"),
+            predicted_and_targets(folder, "whole", "second"));
+}
+
+// 2^24 + 1 cannot be represented in f32.
+TEST(Regress, NumbersOfOtherTypesAreLearned) {
+  for (const char* kind : {"number:i64", "number:f64", "number:i32", "numbers:i64"}) {
+    ScratchDirectory folder;
+    const bool are_two = std::string_view(kind) == "numbers:i64";
+    ingest_numbers(folder, "data", kind, [&](int i) {
+      return are_two ? concat("\"", i, " ", 16777217 + i, "\"") : std::to_string(16777217 + i);
+    });
+    const Outcome trained =
+        run_dlpipe(regress(folder, "data", "run", {"--model", "lenet", "--max-steps", "3"}));
+    ASSERT_EQ(trained.exit_code, 0) << kind << ": " << trained.err;
+    const Json eval = json_of(run_dlpipe({"eval", "--ckpt", folder / "run", folder / "data", "--json"}));
+    EXPECT_LT(eval["metrics"]["mae"].as_double(), 100) << kind;
+    if (are_two) continue;
+    for (const auto& [predicted, target] : predicted_and_targets(folder, "run", "data")) {
+      EXPECT_EQ(target, std::round(target)) << kind;
+      EXPECT_GT(target, 16777216) << kind;
+      EXPECT_NEAR(predicted, target, 200) << kind;
+    }
+  }
+}
+
+TEST(Regress, PredictionsHaveTheStoredTargets) {
+  ScratchDirectory folder;
+  const auto number = [](int i) { return std::to_string(1000000 + i); };
+  ingest_numbers(folder, "data", "number", number);
+  const Outcome trained = run_dlpipe(regress(folder, "data", "run", {"--model", "lenet", "--epochs", "0"}));
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const auto rows = predicted_and_targets(folder, "run", "data");
+  double error = 0;
+  for (const auto& [predicted, target] : rows) {
+    EXPECT_EQ(target, std::round(target));
+    error += std::abs(predicted - target) / static_cast<double>(rows.size());
+  }
+  const Json eval = json_of(run_dlpipe({"eval", "--ckpt", folder / "run", folder / "data", "--json"}));
+  EXPECT_NEAR(eval["metrics"]["mae"].as_double(), error, 1e-5 * error);
 }
 
 TEST(TaskQuestions, SeveralFieldsOfNumbersAreAskedFor) {
