@@ -26,6 +26,7 @@
 #include "python/values.h"
 #include "run/config/choices.h"
 #include "run/train/outcome.h"
+#include "run/use/graph_model.h"
 #include "run/use/predict.h"
 
 namespace nb = nanobind;
@@ -118,8 +119,8 @@ nb::object or_nothing(const nb::object& function) {
 std::unique_ptr<run::Session> open_session(const std::string& resume, const std::string& config_file,
                                            const run::GivenOptions& given, Observer& observer) {
   if (!resume.empty()) return run::Session::resume(resume, given, registries(), &observer);
-  const run::TrainConfig config =
-      run::read_options(config_file, given, [](const std::string& line) { tell(line); });
+  const run::TrainConfig config = run::read_options(
+      config_file, given, [](const std::string& line) { tell(line); }, run::output_of_file);
   if (config.out.empty() && config.overfit_batch == 0)
     refuse("train", "no run directory; give out='runs/NAME'");
   return std::make_unique<run::Session>(config, registries(), &observer);

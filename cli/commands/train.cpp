@@ -34,6 +34,7 @@
 #include "run/record/run_directory.h"
 #include "run/train/launch.h"
 #include "run/train/outcome.h"
+#include "run/use/graph_model.h"
 
 namespace dlpipe::cli {
 
@@ -128,10 +129,12 @@ std::unique_ptr<engine::Collective> open_ranks(const TrainOptions& options) {
 std::unique_ptr<run::Session> open_session(const TrainOptions& options, TrainView* view,
                                            engine::Collective* ranks) {
   if (!options.resume.empty()) return run::Session::resume(options.resume, *options.given, {}, view, ranks);
-  const run::TrainConfig config =
-      run::read_options(options.config_file, *options.given, [&](const std::string& line) {
+  const run::TrainConfig config = run::read_options(
+      options.config_file, *options.given,
+      [&](const std::string& line) {
         if (view != nullptr) view->on_note(line);
-      });
+      },
+      run::output_of_file);
   if (config.out.empty() && config.overfit_batch == 0) {
     refuse("train", "no run directory; give --out runs/NAME");
   }
@@ -430,7 +433,7 @@ std::optional<run::EvalReport> train_fold(const TrainOptions& options, const std
 }
 
 Status crossval(const TrainOptions& options) {
-  const TrainConfig config = run::read_options(options.config_file, *options.given, {});
+  const TrainConfig config = run::read_options(options.config_file, *options.given, {}, run::output_of_file);
   if (config.out.empty()) refuse("crossval", "no directory for the runs; give --out runs/NAME");
   if (!config.fold.empty()) refuse("crossval", "it trains all folds; leave --fold out");
   if (config.val_every == "never") refuse("crossval", "it compares validations; leave --val-every never out");

@@ -34,14 +34,18 @@ static std::optional<BoxCoding> boxes_of(const graph::Graph& graph) {
 /// Returns the number of classes. Throws if the output's shape doesn't fit the rows of `boxes`.
 static int64_t classes_of_rows(const graph::Graph& graph, const BoxCoding& boxes) {
   const graph::Value& y = graph.value(graph.outputs[0]);
+  const bool is_grid = boxes.levels.empty();  // [N,rows,columns,numbers]
   int64_t rows = 0;
   for (const BoxCoding::Level& level : boxes.levels)
     rows += level.rows * level.columns * static_cast<int64_t>(level.anchors.size());
-  if (y.dtype != DType::kF32 || y.shape.rank() != 3 || y.batch_axes != bit(0) || y.shape[0] != 1 ||
-      y.shape[1] != rows || y.shape[2] <= boxes.others)
-    refuse("model", graph.name, " returns ", y.type_text(), "; a detector with ", rows,
-           " anchors returns f32 [N,", rows, ",classes+", boxes.others, "]");
-  return y.shape[2] - boxes.others;
+  const int rank = is_grid ? 4 : 3;
+  if (y.dtype != DType::kF32 || y.shape.rank() != rank || y.batch_axes != bit(0) || y.shape[0] != 1 ||
+      (!is_grid && y.shape[1] != rows) || y.shape[-1] <= boxes.others)
+    refuse("model", graph.name, " returns ", y.type_text(), "; a detector ",
+           is_grid ? std::string("with a grid returns f32 [N,rows,columns,classes+")
+                   : dlpipe::concat("with ", rows, " anchors returns f32 [N,", rows, ",classes+"),
+           boxes.others, "]");
+  return y.shape[-1] - boxes.others;
 }
 
 ImageGraph image_graph(const graph::Graph& graph) {
@@ -276,8 +280,11 @@ class GraphRecord {
       draw_head(own, *head_, prefix_, arguments.classes, arguments.seed);
     } else if (images_.boxes && arguments.classes != images_.classes) {
       refuse("model", graph_.name, " detects ", images_.classes, " classes, the data has ", arguments.classes,
-             "; capture a model made for ", arguments.classes, " (torchvision's num_classes",
-             images_.boxes->name == "ssd" ? ", which counts the background" : "", ")");
+             images_.boxes->levels.empty()
+                 ? std::string("; train a new detector_small, or use data with the same classes")
+                 : dlpipe::concat("; capture a model made for ", arguments.classes,
+                                  " (torchvision's num_classes",
+                                  images_.boxes->name == "ssd" ? ", which counts the background" : "", ")"));
     } else if (arguments.classes != images_.classes) {
       refuse("model", graph_.name, " has ", images_.classes, " classes, the data has ", arguments.classes,
              ", and the model has no classifier that can be replaced; build the model with these classes");

@@ -26,7 +26,7 @@ struct ImageGraph {
 
 /// Throws kMisuse unless `graph` has one input and one output of these forms. Input: images, f32, [N,H,W,C] or [N,C,H,W], at most
 /// 4 channels. Output, f32: [N,classes]; for each pixel or cell [N,...,classes] if images are [N,H,W,C], or [N,classes,H,W] if they
-/// are [N,C,H,W]; [N,rows,numbers] for a captured detector.
+/// are [N,C,H,W]; for a detector whose metadata has a BoxCoding, [N,rows,numbers], or [N,rows,columns,numbers] for a grid.
 ImageGraph image_graph(const graph::Graph& graph);
 /// The output of such a graph with the classes as its last axis.
 Tensor channels_last(const Tensor& outputs, const ImageGraph& images);

@@ -236,14 +236,15 @@ static void check_paths(const std::string& file, const std::vector<std::string>&
 
 /// Whether the model predicts for every pixel or cell. Most of these are background, and a run with few, large batches learns
 /// only the background. Therefore the default batch is smaller and the default optimizer is another one.
-static bool is_dense(const TrainConfig& config) {
+static bool is_dense(const TrainConfig& config, const OutputOfFile& output_of_file) {
   if (config.task != "auto") return config.task == "segment" || config.task == "detect";
   const auto model = engine::ModelRegistry::builtin().find(config.model);
-  return model.ok() && (*model)->output != engine::ModelOutput::kImage;
+  return (model.ok() ? (*model)->output : output_of_file(config)) != engine::ModelOutput::kImage;
 }
 
 TrainConfig read_options(const std::string& file, const GivenOptions& given,
-                         const std::function<void(const std::string&)>& note) {
+                         const std::function<void(const std::string&)>& note,
+                         const OutputOfFile& output_of_file) {
   constexpr int64_t kNoBatch = 0;  // not a valid --batch
   constexpr const char* kNoOptimizer =
       "auto";  // the defaults of optimizer and batch depend on the task and the model
@@ -258,7 +259,7 @@ TrainConfig read_options(const std::string& file, const GivenOptions& given,
     throw_if_error(set_option(option_called(name, text), text, config));
     names.push_back(name);
   }
-  const bool has_dense_defaults = is_dense(config);
+  const bool has_dense_defaults = is_dense(config, output_of_file);
   for (TrainConfig* one : {&config, &of_file}) {
     if (one->batch == kNoBatch) one->batch = has_dense_defaults ? 8 : TrainConfig().batch;
     if (one->optimizer == kNoOptimizer)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dlpipe/config.h"
+#include "dlpipe/models.h"
 #include "run/config/config.h"
 
 namespace dlpipe::run {
@@ -33,11 +34,16 @@ inline constexpr const char* kAutoAugment = "auto";
 
 using GivenOptions = std::vector<std::pair<std::string, std::string>>;  // name and text
 
+/// What the model returns that a run with these options starts from, if files contain it (--init, or a file as --model).
+using OutputOfFile = std::function<engine::ModelOutput(const TrainConfig&)>;
+
 /// The options from a file and from the command line. Throws Error. Given options override the file's ("": no file), which
 /// override the defaults. All paths are relative to the current directory, also those in the file: kNotFound for a missing one
 /// names that directory. Options in the file for another choice (of optimizer, schedule, loss) than the given one are dropped
 /// and reported to `note`. kMisuse if the given optimizer would train with the rate that the file has for another one.
+/// The defaults of --batch, --optimizer and --lr depend on the model's outputs; `output_of_file` is run::output_of_file.
 TrainConfig read_options(const std::string& file, const GivenOptions& given,
-                         const std::function<void(const std::string&)>& note);
+                         const std::function<void(const std::string&)>& note,
+                         const OutputOfFile& output_of_file);
 
 }  // namespace dlpipe::run

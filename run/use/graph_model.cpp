@@ -22,7 +22,9 @@
 #include "engine/models/box_coding.h"
 #include "engine/models/graph_module.h"
 #include "engine/onnx/any_batch.h"
+#include "io/formats/atomic_file.h"
 #include "io/formats/weights_file.h"
+#include "run/record/checkpoint.h"
 #include "run/task/task.h"
 #include "run/use/loaded_model.h"
 
@@ -123,6 +125,12 @@ engine::graph::Graph read_onnx_of_any_batch(const std::string& path, const std::
   return std::move(*any);
 }
 
+/// Records in `graph` how its output encodes boxes, if `state` says that it does.
+static void record_boxes(const ModelState& state, engine::graph::Graph& graph) {
+  if (task_of(state.task).output == engine::ModelOutput::kBoxes)
+    graph.metadata[engine::kBoxesKey] = engine::box_coding_json(state.task.boxes).dump();
+}
+
 bool is_model_file(const std::string& path) {
   return is_onnx_file(path) || engine::graph::is_graph_file(path);
 }
@@ -146,6 +154,7 @@ std::optional<WeightsSource> open_graph_weights(const std::string& path, bool li
   if (!graph) return std::nullopt;
   source.state = state_in(*graph, path);
   if (source.state && are_numbers(source.state->classes)) source.state->classes.clear();
+  if (source.state) record_boxes(*source.state, *graph);
   source.step = -1;
   engine::TrainableGraph trainable = engine::trainable_graph(std::move(*graph));
   source.path = path;
@@ -156,6 +165,31 @@ std::optional<WeightsSource> open_graph_weights(const std::string& path, bool li
   return source;
 }
 
+/// The state in the checkpoint or in the file of weights at `path`.
+static std::optional<ModelState> state_of_weights(const std::string& path) {
+  if (std::filesystem::is_regular_file(path)) return open_weights(path).state;
+  const std::string file = concat(value_or_throw(find_checkpoint(path)), "/state.json");
+  return value_or_throw(checkpoint_state_from_json(value_or_throw(formats::read_json(file)), file)).model;
+}
+
+engine::ModelOutput output_of_file(const TrainConfig& config) {
+  const std::string& path = is_model_file(config.model) ? config.model : config.init;
+  if (path.empty()) return engine::ModelOutput::kImage;
+  try {
+    if (const std::optional<OpenedGraph> graph = open_graph(path)) {
+      if (const auto state = state_in(graph->graph, path)) return task_of(state->task).output;
+      const engine::ImageGraph images = engine::image_graph(graph->graph);
+      return images.boxes       ? engine::ModelOutput::kBoxes
+             : images.of_places ? engine::ModelOutput::kPixels
+                                : engine::ModelOutput::kImage;
+    }
+    const std::optional<ModelState> state = state_of_weights(path);
+    return state ? task_of(state->task).output : engine::ModelOutput::kImage;
+  } catch (const Error&) {
+    return engine::ModelOutput::kImage;
+  }
+}
+
 std::shared_ptr<const engine::ModelRecord> graph_of(const ModelState& state,
                                                     const std::vector<engine::NamedTensor>& tensors,
                                                     const std::string& path) {
@@ -163,8 +197,7 @@ std::shared_ptr<const engine::ModelRecord> graph_of(const ModelState& state,
   std::map<std::string, engine::Tensor> constants;
   for (const engine::NamedTensor& tensor : tensors) constants.emplace(tensor.name, tensor.tensor);
   engine::graph::Graph graph = value_or_throw(engine::graph::parse_graph(state.graph, constants, path));
-  if (!state.task.boxes.levels.empty())
-    graph.metadata[engine::kBoxesKey] = engine::box_coding_json(state.task.boxes).dump();
+  record_boxes(state, graph);
   return engine::trainable_graph(std::move(graph)).record;
 }
 

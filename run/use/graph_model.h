@@ -54,6 +54,11 @@ engine::graph::Graph read_onnx_of_any_batch(
 /// are live (engine::onnx::ImportOptions).
 std::optional<WeightsSource> open_graph_weights(const std::string& path, bool live_batch_norm = false);
 
+/// What the model returns that a training with these options starts from: the model in the file `config.model`, else the one that
+/// the weights `config.init` record. kImage if there is no such file or it does not record its model. Does not throw: what is
+/// wrong with the file is reported when it is opened to train.
+engine::ModelOutput output_of_file(const TrainConfig& config);
+
 /// The model of this checkpoint if its state has a graph; else null.
 std::shared_ptr<const engine::ModelRecord> graph_of(const ModelState& state,
                                                     const std::vector<engine::NamedTensor>& tensors,

@@ -603,6 +603,36 @@ TEST_F(Detect, WhatDoesNotGoWithBoxesIsRefused) {
   EXPECT_NE(other.err.find("detector_small"), std::string::npos) << other.err;
 }
 
+TEST_F(Detect, TheDefaultsOfATaskAlsoApplyToTheModelOfAFile) {
+  ASSERT_EQ(run_dlpipe(train("run", {"--augment", "resize(48x48)"})).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"compile", folder_ / "run", "-o", folder_ / "m.onnx"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"compile", folder_ / "run", "-o", folder_ / "m.dlg"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"export-weights", folder_ / "run", "-o", folder_ / "m.safetensors"}).exit_code, 0);
+  ASSERT_TRUE(formats::write_file(folder_ / "c.toml", concat("init = \"", folder_ / "run", "\"\n")).ok());
+  const std::vector<std::pair<std::string, std::string>> sources = {
+      {"--init", "run"},           {"--init", "run/checkpoints/last"},
+      {"--init", "m.safetensors"}, {"--config", "c.toml"},
+      {"--init", "m.dlg"},         {"--init", "m.onnx"},
+      {"--model", "m.dlg"},        {"--model", "m.onnx"}};
+  for (const auto& [option, file] : sources) {
+    const std::string out =
+        folder_ / concat("from", option, "-", std::filesystem::path(file).filename().string());
+    const Outcome outcome =
+        run_dlpipe({"train", "--data", folder_ / "data", option, folder_ / file, "--augment", "resize(48x48)",
+                    "--max-steps", "2", "--schedule", "constant", "--out", out});
+    ASSERT_EQ(outcome.exit_code, 0) << option << " " << file << ": " << outcome.err;
+    const std::string config = *formats::read_file(out + "/config.toml");
+    for (const char* line : {"batch = 8\n", "optimizer = \"adamw\"\n", "lr = 0.002\n", "task = \"detect\"\n"})
+      EXPECT_NE(config.find(line), std::string::npos) << option << " " << file << ": " << line << config;
+  }
+  // A run that began with a graph is resumed and evaluated like others.
+  const std::string of_graph = folder_ / "from--init-m.onnx";
+  const Outcome resumed = run_dlpipe({"train", "--resume", of_graph, "--max-steps", "4"});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_EQ(json_of(run_dlpipe({"eval", "--ckpt", of_graph, folder_ / "data", "--json"}))["task"].as_string(),
+            "detect");
+}
+
 /// Images with numbers from `number`, ingested as the fields `y` of the dataset data.
 void ingest_numbers(const ScratchDirectory& folder, const std::string& data, const std::string& kind,
                     const std::function<std::string(int)>& number) {

@@ -218,9 +218,15 @@ TEST(Config, ASwitchMayBeCalledByItsContrary) {
   EXPECT_FALSE(parse_config("no-batch = true", "c.toml", config).ok());
 }
 
+static engine::ModelOutput no_file(const TrainConfig&) {
+  return engine::ModelOutput::kImage;
+}
+
 TEST(Config, AugmentationIsChosenBySizesWhereNobodySaysOtherwise) {
   const auto augment = [](const std::string& file, const GivenOptions& given) {
-    return read_options(file, given, [](const std::string&) {}).augment;
+    return read_options(
+               file, given, [](const std::string&) {}, no_file)
+        .augment;
   };
   EXPECT_EQ(augment("", {}), kAutoAugment);
   EXPECT_EQ(augment("", {{"augment", ""}}), "") << "none";
@@ -230,7 +236,8 @@ TEST(Config, AugmentationIsChosenBySizesWhereNobodySaysOtherwise) {
 TEST(Config, ModelsOfPixelsAndBoxesHaveDefaultsOfTheirOwn) {
   test::ScratchFolder folder;
   const auto read = [&](const std::string& file, const GivenOptions& given) {
-    const TrainConfig config = read_options(file, given, [](const std::string&) {});
+    const TrainConfig config = read_options(
+        file, given, [](const std::string&) {}, no_file);
     return std::tuple(config.batch, config.optimizer, config.lr);
   };
   using Read = std::tuple<int64_t, std::string, std::optional<double>>;
@@ -245,12 +252,21 @@ TEST(Config, ModelsOfPixelsAndBoxesHaveDefaultsOfTheirOwn) {
   ASSERT_TRUE(formats::write_file(file, "model = \"unet\"\noptimizer = \"sgd\"\n").ok());
   EXPECT_EQ(read(file, {}), Read(8, "sgd", {}));
   EXPECT_EQ(read(file, {{"model", "resnet18"}}), usual);
+  const auto read_with = [&](engine::ModelOutput output, const GivenOptions& given) {
+    const TrainConfig config = read_options(
+        "", given, [](const std::string&) {}, [&](const TrainConfig&) { return output; });
+    return std::tuple(config.batch, config.optimizer, config.lr);
+  };
+  EXPECT_EQ(read_with(engine::ModelOutput::kBoxes, {{"init", "runs/a"}}), dense);
+  EXPECT_EQ(read_with(engine::ModelOutput::kImage, {{"init", "runs/a"}}), usual);
+  EXPECT_EQ(read_with(engine::ModelOutput::kBoxes, {{"init", "runs/a"}, {"model", "lenet"}}), usual);
 }
 
 TEST(Config, AnotherNameOfAGivenOptionIsAnsweredWithItsOwn) {
   const auto message = [](const char* name) {
     try {
-      read_options("", {{name, "3"}}, [](const std::string&) {});
+      read_options(
+          "", {{name, "3"}}, [](const std::string&) {}, no_file);
     } catch (const Error& error) {
       return std::string(error.what());
     }
@@ -279,7 +295,8 @@ TEST(Config, ARateThatTheFileHasForAnotherOptimizerIsRefused) {
   const std::string file = folder / "c.toml";
   ASSERT_TRUE(formats::write_file(file, "lr = 0.25\nmomentum = 0.9\n").ok());
   const auto read = [&](const GivenOptions& given) {
-    return read_options(file, given, [](const std::string&) {});
+    return read_options(
+        file, given, [](const std::string&) {}, no_file);
   };
   try {
     read({{"optimizer", "adamw"}});
@@ -309,7 +326,8 @@ TEST(Config, AFileIsReadOnce) {
   const std::string file = folder / "c.toml";
   ASSERT_TRUE(formats::write_file(file, "compile = true\nmodel = \"unet\"\n").ok());
   const auto former = set_log_function([](LogLevel, std::string_view) { ++warnings; });
-  const TrainConfig config = read_options(file, {{"epochs", "2"}}, [](const std::string&) {});
+  const TrainConfig config = read_options(
+      file, {{"epochs", "2"}}, [](const std::string&) {}, no_file);
   set_log_function(former);
   EXPECT_EQ(warnings, 1);
   EXPECT_EQ(config.batch, 8);
