@@ -219,7 +219,9 @@ std::span<const ConfigOption> config_options() {
        &C::metrics},
       {"tta", "judging", "Test-time augmentation: validation averages over these views of an image", &C::tta,
        false, 0, 0, names_of(kViewNames)},
-      {"val-every", "judging", "How often to validate: 1epoch, 500steps, 10min, or never", &C::val_every},
+      {"val-every", "judging",
+       "How often to validate: 1epoch, 500steps, 10min, or never; a number without a unit counts steps",
+       &C::val_every},
       {"early-stop", "judging",
        "Stop after N validations without a better one (a run's final one counts if it is due); 0: "
        "off",

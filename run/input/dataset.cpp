@@ -191,15 +191,18 @@ Status check_samples_have_classes(std::string_view command, const data::Dataset&
   const std::span<const int64_t> counts = dataset.class_counts();
   const int64_t without = dataset.size() - std::accumulate(counts.begin(), counts.end(), int64_t{0});
   if (without == 0) return {};
+  const bool trains = command == "train";
   return misuse(command, without, " of ", counted(dataset.size(), "sample"), " of ", dataset.directory(),
-                without == 1 ? " has" : " have", " no class; --task classify learns one class per image",
+                without == 1 ? " has" : " have", " no class; ",
+                trains ? "--task classify learns" : "this model predicts", " one class per image",
                 unused.empty() ? "" : concat(", not ", unused),
                 without == dataset.size()
                     ? "; ingest with class folders or --label COLUMN"
                     : "; give them one where it is missing, or leave them out, and ingest again",
                 unused.empty() ? ""
-                               : ", or give another --task, or use the fields in your own training loop with "
-                                 "dlpipe.Loader in Python");
+                : trains       ? ", or give another --task, or use the fields in your own training loop with "
+                                 "dlpipe.Loader in Python"
+                               : ", or use a model that was trained on these fields");
 }
 
 Status check_input_kind(const std::string& model, bool takes_tokens, const std::string& dataset,

@@ -294,6 +294,11 @@ BoundTask bind_task(const SessionOptions& session, const std::string& directory,
                        " (--task and --target choose another)"));
   data.config = value_or_throw(with_task(std::move(data.config), task, session.registries, session.model));
   data.class_weights = class_weights(data.config.class_weights, *dataset, samples, bound);
+  if (data.config.class_weights == "balanced" && data.config.sampler == "balanced" &&
+      task.weighed == Weighed::kSamples)
+    warn(notes,
+         "--sampler balanced and --class-weights balanced both compensate for rare classes, so these count "
+         "too much; leave one of them out");
   return bound;
 }
 
@@ -328,12 +333,12 @@ ModelState model_state_of(const SessionOptions& session, const pipeline::Loader&
   model.tta = config.tta;
   model.dtype = config.dtype;
   model.loss = decided.loss;
+  model.loss_options = evaluation_loss_options(config);
   model.metrics = decided.metrics;
   check_input(session, loader, bound.state);
   if (session.model->input == engine::ModelInput::kTokens) {
     model.arguments.length = token_field(loader.schema())->shape[0] - 1;
     return model;
-  model.loss_options = evaluation_loss_options(config);
   }
   const Shape& image = image_field(loader.schema())->shape;
   model.arguments.height = image[0];

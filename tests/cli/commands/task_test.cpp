@@ -750,6 +750,40 @@ TEST(Regress, PredictionsHaveTheStoredTargets) {
   EXPECT_NEAR(eval["metrics"]["mae"].as_double(), error, 1e-5 * error);
 }
 
+TEST(TaskQuestions, EvalRecommendsNoOptionOfTrain) {
+  ScratchDirectory folder;
+  ingest_numbers(folder, "numbers", "number", [](int i) { return std::to_string(i); });
+  ASSERT_EQ(run_dlpipe({"synth", folder / "classes", "--per-class", "2"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"ingest", folder / "classes", folder / "data"}).exit_code, 0);
+  const Outcome trained = run_dlpipe({"train", "--data", folder / "data", "--model", "lenet", "--epochs", "0",
+                                      "--batch", "4", "--out", folder / "run"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  ASSERT_EQ(
+      run_dlpipe(regress(folder, "numbers", "of-numbers", {"--model", "lenet", "--epochs", "0"})).exit_code,
+      0);
+  for (const auto& [run, data] : {std::pair("run", "numbers"), {"of-numbers", "data"}}) {
+    const Outcome outcome = run_dlpipe({"eval", "--ckpt", folder / run, folder / data});
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_EQ(outcome.err.find("--task"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("this model predicts"), std::string::npos) << outcome.err;
+  }
+}
+
+TEST(TaskQuestions, BalancingTwiceIsWarnedAbout) {
+  ScratchDirectory folder;
+  ASSERT_EQ(run_dlpipe({"synth", folder / "drawn", "--per-class", "2"}).exit_code, 0);
+  ASSERT_EQ(run_dlpipe({"ingest", folder / "drawn", folder / "data"}).exit_code, 0);
+  const auto warns = [&](const std::string& sampler) {
+    const Outcome outcome =
+        run_dlpipe({"train", "--data", folder / "data", "--model", "lenet", "--epochs", "0", "--batch", "4",
+                    "--class-weights", "balanced", "--sampler", sampler, "--out", folder / sampler});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.err.find("both compensate for rare classes") != std::string::npos;
+  };
+  EXPECT_TRUE(warns("balanced"));
+  EXPECT_FALSE(warns("uniform"));
+}
+
 TEST(TaskQuestions, SeveralFieldsOfNumbersAreAskedFor) {
   ScratchDirectory folder;
   ASSERT_EQ(run_dlpipe({"synth", folder / "drawn", "--task", "regress", "--per-class", "2"}).exit_code, 0);

@@ -69,7 +69,7 @@ TEST(Train, TheFieldsDecideTheTaskAndOthersAreNamed) {
       2, {"--class-weights a=0,b=0 leaves no class that counts"});
   // Validation and eval learn of no class: classes a and b, which no image has itself.
   const std::initializer_list<const char*> without = {"2 of 2 samples of ", " have no class; ",
-                                                      "tags (labels)", "--label COLUMN", "--task"};
+                                                      "tags (labels)", "--label COLUMN"};
   has(run_dlpipe({"train", "--data", folder / "both.csv.data", "--val", folder / "tags.csv.data", "--model",
                   "lenet", "--batch", "2", "--max-steps", "1", "--out", folder / "val"}),
       2, without);
