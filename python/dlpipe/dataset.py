@@ -35,10 +35,14 @@ class Sample(Named):
         """The image as a PIL.Image (needs Pillow)."""
         from PIL import Image
 
-        pixels = self[self._image] if self._image else None
-        if pixels is None:
-            raise MisuseError(f"[dataset] the sample has no image; its fields are {', '.join(self._names)}")
+        pixels = self._pixels()
         return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+
+    def _pixels(self):
+        """The image, numpy uint8 [height, width, channels]."""
+        if not self._image:
+            raise MisuseError(f"[dataset] the sample has no image; its fields are {', '.join(self._names)}")
+        return self[self._image]
 
 
 def check_unchanged(area, directory, found, expected):

@@ -121,6 +121,8 @@ def as_image(value):
     """Any ImageLike as a file's bytes, or as uint8 pixels [height, width, channels] as displayed."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
+    if isinstance(value, io.BytesIO):
+        return value.getvalue()
     if isinstance(value, Unreadable):
         return value
     pillow = sys.modules.get("PIL.Image")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dlpipe import _dlpipe
 from dlpipe.errors import MisuseError
 from dlpipe.arguments import Augment, encoded, kinds_checked
 from dlpipe.arguments import Path, paths_as_bytes, read_file
+from dlpipe.dataset import Sample
 from dlpipe.images import as_image
 from dlpipe.arguments import Progress, Reporter
 from dlpipe.recipes import chain_of, channels_of
@@ -190,8 +192,9 @@ class Predictor:
 
     For a segmentation model, predictor("cat.jpg") is a dlpipe.Segmentation; for a detector, it is a dlpipe.Detections.
 
-    An image is a path, bytes of a JPEG or PNG, a uint8 array [height, width, channels], a PIL.Image, or a torch uint8
-    tensor [channels, height, width], of any size. An array or a tensor with four axes is several images. Images are cropped and
+    An image is a path, bytes of a JPEG or PNG (also in an io.BytesIO), a uint8 array [height, width, channels], a PIL.Image, or a
+    torch uint8 tensor [channels, height, width], of any size; or a sample of a dlpipe.Dataset, whose image is used. Several
+    images are a list, an iterator, or an array or a tensor with four axes. Images are cropped and
     normalised as the checkpoint says, by the same code as in `dlpipe eval` and `dlpipe predict`, so that the probabilities are
     the same. The EXIF orientation of files and PIL.Images is applied. Any thread may call a Predictor; calls run one at a time.
     On a GPU, a thread's first call creates a stream, library handles and plans, which takes a while and uses memory for each
@@ -236,22 +239,23 @@ class Predictor:
     def __repr__(self) -> str:
         return f"dlpipe.Predictor({self._ckpt!r}): {len(self.classes)} {'targets' if self.task == 'regress' else 'classes'}"
 
-    def __call__(self, images: Path | ImageLike | Sequence[Path | ImageLike]) -> Any:
-        """Probabilities, numpy float32: [classes] for one image, [n, classes] for a list or an array with four axes.
+    def __call__(self, images: Path | ImageLike | Iterable[Path | ImageLike]) -> Any:
+        """Probabilities, numpy float32: [classes] for one image, [n, classes] for a list, an iterator or an array with four axes.
 
         A regression model returns numbers instead, in the units of the data and in the order of `classes`. For a segmentation
         model or a detector: a dlpipe.Segmentation or dlpipe.Detections for one image, a list of them for several.
 
         Images are read and decoded one batch at a time. Ctrl-C takes effect between batches.
         """
-        many = isinstance(images, (list, tuple)) or getattr(images, "ndim", 0) == 4
+        is_one = isinstance(images, (Sample, io.IOBase))  # a tuple of fields, an iterator of lines
+        many = (isinstance(images, (list, tuple, Iterator)) and not is_one) or getattr(images, "ndim", 0) == 4
         all_of_them: Any = [*images] if many else [images]  # type: ignore[misc]
         kind = _OUTPUTS.get(self.task)
         found: Any = self._predictor.probabilities(all_of_them, _load) if kind is None else \
             [kind(*one) for one in self._predictor.predictions(all_of_them, _load)]  # fmt: skip
         return found if many else found[0]
 
-    def top(self, images: Path | ImageLike | Sequence[Path | ImageLike], k: int = 5) -> list[Any]:
+    def top(self, images: Path | ImageLike | Iterable[Path | ImageLike], k: int = 5) -> list[Any]:
         """The k most probable classes of one image, a list of (name, probability), or a list of such lists for several images."""
         if k < 1:
             raise MisuseError(f"[predict] k is {k}; give a number of classes of at least 1")
@@ -278,6 +282,8 @@ class Predictor:
 
 
 def _load(one):
+    if isinstance(one, Sample):
+        one = one._pixels()
     return read_file("predict", one) if isinstance(one, (str, os.PathLike)) else as_image(one)
 
 

@@ -204,6 +204,10 @@ def test_a_predictor_takes_images_in_every_form(images, run):
     assert np.array_equal(predictor(np.asarray(image)), ones[0])
     np.testing.assert_allclose(predictor(np.stack([np.asarray(image)] * 2)), many[[0, 0]], rtol=0, atol=1e-6)
     assert predictor([]).shape == (0, 10)
+    assert np.array_equal(predictor(io.BytesIO(files[0].read_bytes())), ones[0])
+    assert np.array_equal(predictor([io.BytesIO(file.read_bytes()) for file in files]), many)
+    assert np.array_equal(predictor(file for file in files), many)
+    assert [names[0] for names in predictor.top(iter(files))] == [names[0] for names in predictor.top(files)]
     torch = pytest.importorskip("torch")
     tensor = torch.from_numpy(np.asarray(image).copy()).permute(2, 0, 1)
     assert np.array_equal(predictor(tensor), ones[0])
@@ -211,6 +215,20 @@ def test_a_predictor_takes_images_in_every_form(images, run):
     assert predictor.top(torch.stack([tensor] * 2), 3)[1][0] == predictor.top(tensor, 3)[0]
     with pytest.raises(dlpipe.MisuseError, match="tensor of float32; give uint8"):
         predictor(torch.zeros(2, 3, 40, 40))
+
+
+def test_a_predictor_takes_samples(images, run, tmp_path):
+    file = sorted((images / "ring").iterdir())[0]
+    with dlpipe.Writer(tmp_path / "data") as writer:
+        for label in range(2):
+            writer.write(image=file.read_bytes(), label=label)
+    dataset, predictor = dlpipe.Dataset(tmp_path / "data"), dlpipe.Predictor(run)
+    assert np.array_equal(predictor(dataset[0]), predictor(dataset[0].image))
+    assert np.array_equal(predictor([*dataset]), predictor([file, file]))
+    with dlpipe.Writer(tmp_path / "numbers", fields={"n": "f32"}) as writer:
+        writer.write(n=1)
+    with pytest.raises(dlpipe.MisuseError, match="the sample has no image; its fields are n"):
+        predictor(dlpipe.Dataset(tmp_path / "numbers")[0])
 
 
 def test_a_predictor_has_no_top_of_fewer_than_one(run):
