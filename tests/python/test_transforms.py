@@ -602,3 +602,12 @@ def test_erased_rectangles_are_as_wide_as_the_librarys(drawn, monkeypatch):
     (ours,) = images_of(Loader(folder, augment=recipes._converted(transform).augment, train=False, batch=1))
     heights, widths = zip(*(np.ptp(np.nonzero((one == 0).all(-1)), axis=1) + 1 for one in (ours, make())))
     assert heights[0] == heights[1] and widths[0] == widths[1] > 2 * heights[1]
+
+
+def test_an_empty_composition_is_the_empty_chain(drawn):
+    image, folder = drawn
+    for empty in (compose(), compose(compose()), [compose()]):
+        (ours,) = images_of(Loader(folder, augment=empty, train=False, batch=1))
+        np.testing.assert_array_equal(ours, image)
+    with pytest.raises(dlpipe.MisuseError, match="give a string"):
+        Loader(folder, augment=fake("torch.nn.modules.container", "Sequential", children=lambda: []), batch=1)

@@ -81,7 +81,8 @@ def is_transform(value: Any) -> bool:
     if not libraries or type(value).__name__ == "Lambda":
         return False
     if library_of(type(value)) and type(value).__name__ in CONTAINERS - {"AugmentationSequential", "ImageSequential"}:
-        return any(map(is_transform, value.transforms if hasattr(value, "transforms") else value.children()))
+        parts = list(value.transforms if hasattr(value, "transforms") else value.children())
+        return any(map(is_transform, parts)) or (not parts and libraries != {"torch"})  # Compose([]) is the empty chain
     return libraries != {"torch"}
 
 
