@@ -517,9 +517,9 @@ class Writer:
         if 0 < self._without_class < self.position:
             self._warn(f"{self._without_class} of {self.position} samples have no class: their label is -1")
         if self._with_box_outside:
-            sample, field, (height, width) = self._with_box_outside[0]
+            sample, name, (height, width) = self._with_box_outside[0]
             self._warn(f"{len(self._with_box_outside)} of {self.position} samples have a box outside the image, first sample {sample}, field "
-                       f"{field!r}, whose image is {width} x {height}; boxes are in pixels of the image as displayed")
+                       f"{name!r}, whose image is {width} x {height}; boxes are in pixels of the image as displayed")
         return self._report
 
     def _warn(self, words):
