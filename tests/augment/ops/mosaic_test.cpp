@@ -248,7 +248,7 @@ TEST(Mosaic, IsRefusedWhereItCannotBe) {
   ChainPlan plan;
   const Status alone = parse_or_die("mosaic(40)").plan({40, 40, 3}, {}, plan);
   EXPECT_EQ(alone.code(), ErrorCode::kMisuse);
-  EXPECT_NE(alone.message().find("mosaic takes 4 images of a dataset"), std::string::npos) << alone.message();
+  EXPECT_NE(alone.message().find("mosaic joins 4 images of a dataset"), std::string::npos) << alone.message();
 }
 
 }  // namespace
