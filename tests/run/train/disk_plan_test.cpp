@@ -34,7 +34,7 @@ TEST(DiskPlan, WhatDoesNotFitIsRefusedOrWarnedOf) {
   EXPECT_EQ(value_or_throw(check_checkpoints_fit(plan)), "");
   plan.free_bytes = 2 << 20;
   const std::string warning = value_or_throw(check_checkpoints_fit(plan));
-  for (const char* part : {"each takes 1.0 MiB", "up to 3 are", "3.0 MiB in all",
+  for (const char* part : {"each takes 1.0 MiB", "up to 3 exist at once", "3.0 MiB in total",
                            "2.0 MiB are free in runs/a", "a smaller --keep"})
     EXPECT_NE(warning.find(part), std::string::npos) << part << ": " << warning;
   plan.held_bytes = 1 << 20;  // goes when the next ones are there
