@@ -213,7 +213,7 @@ TEST(OnnxFile, WhereATensorLiesInItsFileIsSaidInWholeNumbersOrRefused) {
     for (const char* const key : {"offset", "length"}) {
       const Status status = read({{key, number}}).status();
       EXPECT_EQ(status.code(), ErrorCode::kCorrupt) << key << " '" << number << "'";
-      EXPECT_NE(status.message().find(dlpipe::concat("'w' has the ", key)), std::string::npos)
+      EXPECT_NE(status.message().find(dlpipe::concat("'w' has the data ", key)), std::string::npos)
           << status.message();
     }
   }
