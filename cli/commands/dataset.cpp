@@ -635,6 +635,7 @@ Status export_files(const ExportOptions& options) {
     return misuse("export", "OUT is empty; give the folder to create");
   warn_of_lost("export", options.directory, compare_with_provenance("export", options.directory, datasets));
   std::vector<data::ExportSplit> splits;
+  splits.reserve(datasets.size());
   for (const NamedDataset& one : datasets) splits.push_back({one.split, one.dataset});
   data::ExportOptions files = options.files;
   files.stop_requested = [stop = catch_stop_signals()] { return stop->load(); };

@@ -155,6 +155,7 @@ Result<std::vector<std::string>> read_labels(const SourceOptions& options, size_
 Status take_labels(const SourceOptions& options, SourceListing& listing) {
   DLPIPE_ASSIGN_OR_RETURN(std::vector<std::string> classes, read_labels(options, listing.entries.size()));
   std::vector<std::string*> names;
+  names.reserve(classes.size());
   for (std::string& name : classes) names.push_back(&name);
   write_whole_numbers(names);
   std::sort(listing.entries.begin(), listing.entries.end(),

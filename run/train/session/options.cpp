@@ -359,8 +359,8 @@ SessionOptions resolve_options(TrainConfig config, const Registries& registries,
                                engine::Collective* ranks) {
   throw_if_error(check_options(config));
   if (config.task != "auto") {
-    config = value_or_throw(
-        with_task(std::move(config), *value_or_throw(TaskRegistry::builtin().find(config.task)), registries));
+    const TaskRecord& task = *value_or_throw(TaskRegistry::builtin().find(config.task));
+    config = value_or_throw(with_task(std::move(config), task, registries));
   } else {
     throw_if_error(resolve_choices(config, registries));
     for (const std::string& metric : config.metrics)
