@@ -451,9 +451,9 @@ Status ManifestSource::take_one_hot(SourceListing& listing) {
     return {};
   std::vector<std::vector<size_t>> ones(listing.entries.size());  // the columns with a 1
   bool is_one_each = true;
-  size_t lost = 0;
+  std::vector<size_t> lost;  // entries with an empty cell
   for (size_t i = 0; i < listing.entries.size(); ++i) {
-    SourceEntry& entry = listing.entries[i];
+    const SourceEntry& entry = listing.entries[i];
     bool is_empty = false;
     for (size_t column = 0; column <= entry.extra.size(); ++column) {
       const std::string& cell = column == 0 ? class_of_entry_[i] : entry.extra[column - 1];
@@ -462,17 +462,23 @@ Status ManifestSource::take_one_hot(SourceListing& listing) {
       if (bit == 1) ones[i].push_back(column);
       is_empty = is_empty || cell.empty();
     }
-    lost += is_empty ? 1 : 0;
-    if (!is_empty) is_one_each = is_one_each && ones[i].size() == 1;
-    if (is_empty) ones[i].clear();
-    if (is_empty && entry.problem.empty())
-      entry.problem = concat(place_of(line_of_entry_[i]), ": a cell of its classes is empty; write 0 or 1");
+    if (!is_empty) {
+      is_one_each = is_one_each && ones[i].size() == 1;
+    } else {
+      ones[i].clear();
+      lost.push_back(i);
+    }
   }
-  if (lost == listing.entries.size()) return {};
+  if (lost.size() == listing.entries.size()) return {};
   if (!columns_.has_names)
     return wrong(1,
                  "the columns contain only 0 and 1, as if each were a class; name the path and the classes "
                  "in the first line");
+  for (const size_t i : lost) {
+    SourceEntry& entry = listing.entries[i];
+    if (entry.problem.empty())
+      entry.problem = concat(place_of(line_of_entry_[i]), ": a cell of its classes is empty; write 0 or 1");
+  }
   one_hot_ = std::exchange(columns_.maybe_label, {});
   columns_.is_question = false;
   columns_.extra.clear();
