@@ -259,7 +259,12 @@ TrainConfig read_options(const std::string& file, const GivenOptions& given,
     throw_if_error(set_option(option_called(name, text), text, config));
     names.push_back(name);
   }
-  const bool has_dense_defaults = is_dense(config, output_of_file);
+  const auto is_open = [&](const TrainConfig& one) {
+    return one.batch == kNoBatch || one.optimizer == kNoOptimizer;
+  };
+  const bool has_open_default =
+      is_open(config) || is_open(of_file) || (config.optimizer == "adamw" && !config.lr);
+  const bool has_dense_defaults = has_open_default && is_dense(config, output_of_file);  // may open the file
   for (TrainConfig* one : {&config, &of_file}) {
     if (one->batch == kNoBatch) one->batch = has_dense_defaults ? 8 : TrainConfig().batch;
     if (one->optimizer == kNoOptimizer)

@@ -16,6 +16,7 @@
 #include "engine/core/device_code.h"
 #include "engine/core/parallel.h"
 #include "io/data/codec/mask.h"
+#include "io/data/sample.h"
 #include "run/config/values.h"
 #include "run/input/dataset.h"
 #include "run/record/run_directory.h"
@@ -235,7 +236,7 @@ class WholeMasks {
     for (int64_t i = 0; i < batch.count; ++i) {
       if (batch.weight[static_cast<size_t>(i)] == 0) continue;
       const int64_t id = batch.sample_ids[static_cast<size_t>(i)];
-      const auto record = value_or_throw(reader_->record(id));
+      const auto record = value_or_throw(data::record_without_image(dataset_, *reader_, id));
       const ConstImageView mask = value_or_throw(
           decoder_.decode(value_or_throw(data::field_bytes(dataset_, record, target_.fields.at(0)))));
       check(mask, id);
@@ -328,7 +329,7 @@ class SampleObserver {
   /// The numbers that the sample has in the fields that the model predicts.
   std::vector<double> stored_numbers(int64_t id) {
     std::vector<double> numbers;
-    const auto record = value_or_throw(reader_->record(id));
+    const auto record = value_or_throw(data::record_without_image(dataset_, *reader_, id));
     for (const std::string& name : state_.task.fields) {
       const auto field = std::ranges::find(dataset_.fields(), name, &data::Field::name);
       const auto bytes = value_or_throw(data::field_bytes(dataset_, record, name));
@@ -356,7 +357,7 @@ class SampleObserver {
   }
 
   std::string path_of(int64_t id) {
-    const auto record = value_or_throw(reader_->record(id));
+    const auto record = value_or_throw(data::record_without_image(dataset_, *reader_, id));
     const auto path = data::field_bytes(dataset_, record, "path");
     if (!path.ok()) return {};
     return {reinterpret_cast<const char*>(path->data()), path->size()};
