@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "dlpipe/dataset.h"
 #include "io/formats/json.h"
 #include "run/record/receipt.h"
 #include "tests/cli/program.h"
