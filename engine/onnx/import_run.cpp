@@ -270,6 +270,9 @@ void Run::set_image(const NodeEntry& node, Tensor tensor) {
 void Run::set_like_input(const NodeEntry& node, Tensor tensor) {
   set_value(node, {std::move(tensor), value(node, 0).is_image});
 }
+void Run::set_random(const NodeEntry& node, Tensor tensor) {
+  set_value(node, {.tensor = std::move(tensor), .is_image = value(node, 0).is_image, .is_random = true});
+}
 void Run::set_ints(const NodeEntry& node, KnownInts ints, size_t output, Tensor source) {
   constexpr size_t kMost = 1 << 24;
   if (ints.values.size() > kMost) refuse(node, "it makes more than ", kMost, " integers");
@@ -298,7 +301,7 @@ void Run::mark_constants(const NodeEntry& node) {
   for (const std::string& name : node.outputs) {
     const auto made = values_.find(name);
     if (made != values_.end() && !made->second.ints)
-      made->second.is_constant = of_constants && !made->second.is_image;
+      made->second.is_constant = of_constants && !made->second.is_image && !made->second.is_random;
   }
 }
 

@@ -50,7 +50,8 @@ struct RunValue {
   /// The same for every input and every batch. For values computed from sizes, the first run of a capture assumes this, and the
   /// second run knows it.
   bool is_constant = false;
-  Tensor source = {};  // for `ints`: a tensor made by ops that broadcasts to them
+  bool is_random = false;  // every run of the graph draws other numbers
+  Tensor source = {};      // for `ints`: a tensor made by ops that broadcasts to them
 };
 
 /// The model's constants, shared by both runs of a capture.
@@ -118,6 +119,8 @@ class Run {
   void set_image(const NodeEntry& node, Tensor tensor);
   /// In the order of axes of the node's first input.
   void set_like_input(const NodeEntry& node, Tensor tensor);
+  /// The same, for a value that is random.
+  void set_random(const NodeEntry& node, Tensor tensor);
   /// `source`: a tensor made by ops that broadcasts to them. Without it, a node that needs a tensor gets a constant.
   void set_ints(const NodeEntry& node, KnownInts ints, size_t output = 0, Tensor source = {});
   /// Sets a bool of the model; `truth` is 1 and 0.
@@ -150,7 +153,7 @@ class Run {
   std::string place_of(const NodeEntry& node) const;
   /// Returns whether the smaller batch had the same integers.
   bool find_growth(const std::string& name, KnownInts& ints) const;
-  /// The outputs of a node with only constant inputs are constants.
+  /// The outputs of a node with only constant inputs are constants, unless they are random.
   void mark_constants(const NodeEntry& node);
 
   const Model& model_;

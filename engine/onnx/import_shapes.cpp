@@ -25,7 +25,7 @@ void dropout_op(Run& run, const NodeEntry& node) {
   if (!is_live) return identity(run, node);
   if (!run.options().training) run.refuse(node, "it is in training mode; export the model in eval mode");
   const double ratio = run.has(node, 1) ? run.number(node, 1) : 0.5;
-  run.set_like_input(node, live_dropout(run.value(node, 0).tensor, ratio));
+  run.set_random(node, live_dropout(run.value(node, 0).tensor, ratio));
 }
 
 // Sizes as defined by Reshape: 0 is the input's size, -1 the remaining one. They have as many elements as the input.

@@ -35,7 +35,7 @@ void drop_path(Run& run, const NodeEntry& node) {
       run.refuse(node, "its mask doesn't fit ", shape.to_string());
   }
   const Tensor ones = expand(Tensor::full({}, 1.0), mask);
-  run.set_like_input(node, value.tensor * live_dropout(ones, run.attribute(node, "ratio", 0.0)));
+  run.set_random(node, value.tensor * live_dropout(ones, run.attribute(node, "ratio", 0.0)));
 }
 
 // PyTorch's linear, for any rank. The weight isn't transposed, and the bias is added in the same pass.

@@ -157,6 +157,28 @@ TEST(OnnxOps, TakesNumbersThatNodesMakeOfConstants) {
   EXPECT_EQ(OneNode("Cast").weights({1}, {infinity}).with("to", 7).run().size(), 1u);
 }
 
+// Dropout of a constant draws in every run, so no node may read the numbers of the capture.
+TEST(OnnxOps, RandomValuesOfConstantsAreNotConstants) {
+  const auto refused = [](const Model& model) {
+    try {
+      import_model(model, {.training = true});
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("input 1 is not one number that is known"), std::string::npos)
+          << error.what();
+      return error.code() == ErrorCode::kUnsupported;
+    }
+    return false;
+  };
+  const auto clip = [](OneNode&& random, const char* x) {
+    return std::move(random).then("Clip").input({3}).reading({x, "m1"}).model();
+  };
+  EXPECT_TRUE(refused(clip(OneNode("Dropout").weights({}, {4}).weights({}, {0.5F}).known_one(1), "x3")));
+  Model path =
+      clip(OneNode("DropPath").weights({1}, {4}).with_float("ratio", 0.5F).with_ints("sizes", {1}), "x1");
+  path.nodes[0].domain = "dlpipe";
+  EXPECT_TRUE(refused(path));
+}
+
 // Of sizes that pass through floats.
 TEST(OnnxOps, CountsAndResizesBySizesAsFloats) {
   const auto counted = [](int64_t first, int64_t behind) {
