@@ -263,13 +263,13 @@ BoxObjects objects_of(const Batch& batch, const TargetSpec& spec) {
   BoxObjects objects;
   for (size_t i = 0; i < static_cast<size_t>(batch.capacity); ++i) {
     const int64_t first = boxes.offsets[i], count = boxes.offsets[i + 1] - first;
-    const bool are_paired = labels.offsets[i + 1] - labels.offsets[i] == count &&
-                            (crowds == nullptr || crowds->offsets[i + 1] - crowds->offsets[i] == count);
-    if (!are_paired)
+    for (const BatchField* const field : {&labels, crowds}) {
+      if (field == nullptr || field->offsets[i + 1] - field->offsets[i] == count) continue;
       throw Error(Status(
           ErrorCode::kCorrupt,
-          concat("[data] the number of values of a sample in '", spec.fields[1],
+          concat("[data] the number of values of a sample in '", field->spec->name,
                  "' differs from its number of boxes in '", spec.fields[0], "'; ingest the dataset again")));
+    }
     for (int64_t k = 0; k < count; ++k) {
       const float* const box = sides + 4 * (first + k);
       objects.all.push_back({{box[0], box[1], box[2], box[3]},

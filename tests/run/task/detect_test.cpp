@@ -9,6 +9,7 @@
 #include "dlpipe/ops.h"
 #include "engine/models/box_coding.h"
 #include "io/formats/json.h"
+#include "run/input/batch_input.h"
 #include "run/input/box_coding.h"
 #include "run/task/coco_map.h"
 #include "run/task/task.h"
@@ -135,6 +136,34 @@ TEST(BoxObjects, PartsHaveTheirOwnOffsets) {
   EXPECT_EQ(part.offsets, (std::vector<int64_t>{0, 0, 2}));
   ASSERT_EQ(part.of(1).size(), 2u);
   EXPECT_EQ(part.of(1)[0].label, 4);
+}
+
+TEST(BoxObjects, TheErrorNamesTheFieldWhoseNumberOfValuesDiffers) {
+  const std::vector<FieldSpec> specs = {{"image", DType::kU8, {1, 1, 1}},
+                                        {"boxes", DType::kF32, {4}, true},
+                                        {"box_labels", DType::kI64, {}, true},
+                                        {"crowd", DType::kU8, {}, true}};
+  std::array<uint64_t, 8> values = {};
+  auto* const data = reinterpret_cast<std::byte*>(values.data());
+  const std::vector<float> weight = {1};
+  const std::vector<int64_t> one = {0, 1}, two = {0, 2};
+  const TargetSpec target = {.form = TargetSpec::Form::kBoxes, .fields = {"boxes", "box_labels", "crowd"}};
+  for (const size_t other : {2u, 3u}) {
+    Batch batch;
+    batch.count = batch.capacity = 1;
+    batch.weight = weight;
+    batch.fields.push_back({&specs[0], data, {}});
+    for (size_t f = 1; f < specs.size(); ++f)
+      batch.fields.push_back({&specs[f], data, f == other ? one : two});
+    try {
+      batch_input(batch, cpu_device(), target);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("values of a sample in '" + specs[other].name + "'"),
+                std::string::npos)
+          << error.what();
+    }
+  }
 }
 
 // ---- losses: the numbers of torchvision, which make_golden.py prints
