@@ -151,15 +151,20 @@ Tensor FlatGroups::state(size_t member, int state) const {
                   members_[member].parameter.tensor.shape());
 }
 
-int64_t FlatGroups::steps() const {
+FlatGroups::Scalars FlatGroups::scalars() const {
   Scalars scalars{};
   copy_memory(cpu_device(), &scalars, device_, scalars_.raw(), sizeof scalars);
-  return scalars.steps;
+  return scalars;
+}
+
+int64_t FlatGroups::steps() const {
+  return scalars().steps;
 }
 
 void FlatGroups::set_steps(int64_t steps) {
-  Scalars scalars{};
+  Scalars scalars = this->scalars();
   scalars.steps = steps;
+  scalars.halted = 0;
   copy_memory(device_, scalars_.raw(), cpu_device(), &scalars, sizeof scalars);
 }
 

@@ -57,6 +57,7 @@ class FlatGroups {
   Tensor state(size_t member, int state) const;
   /// Waits for the device.
   int64_t steps() const;
+  /// Also lets steps change weights again after one that halted.
   void set_steps(int64_t steps);
 
  private:
@@ -87,6 +88,7 @@ class FlatGroups {
   /// Finds the segments of groups[index]; a gap after a tensor belongs to that tensor.
   void find_segments(size_t index);
   bool gather_gradients();
+  Scalars scalars() const;
   void update_whole(const Group& group, const cuda::StepScalars& scalars, const WholeUpdate& update);
   /// The address of a member of Scalars, on the device.
   template <class T>

@@ -122,6 +122,19 @@ TEST_F(DeviceStep, ASkippedStepLeavesNoTrace) {
   EXPECT_EQ(hash_tensors(rig.ema->state(), 0), hash_tensors(expected.ema->state(), 0));
 }
 
+TEST_F(DeviceStep, LoadingAStateKeepsTheLearningRate) {
+  Rig rig(simulated(), {});
+  FakeSource source({});
+  rig.run(source, 1);
+  rig.optimizer->set_rate_on_device(0.5);
+  rig.optimizer->load_state(rig.optimizer->state());
+  for (engine::NamedTensor& parameter : rig.net->parameters())
+    parameter.tensor.set_grad(engine::Tensor::full(parameter.tensor.shape(), 1, DType::kF32, simulated()));
+  const uint64_t before = hash_tensors(rig.net->state_dict(), 0);
+  rig.optimizer->step_on_device({});
+  EXPECT_NE(hash_tensors(rig.net->state_dict(), 0), before);
+}
+
 TEST_F(DeviceStep, StateMovesBetweenDevices) {
   for (const char* optimizer : {"sgd", "adam", "lamb"}) {
     const Variant variant = {.optimizer = optimizer};
