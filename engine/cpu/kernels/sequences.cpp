@@ -88,6 +88,12 @@ namespace dlpipe::engine::cpu {
 // The forward pass of self-attention in bf16 by dot products of pairs. Used if the CPU has them and the sequence is short
 // enough for its scores to stay in a core's cache. Attention weights are rounded to bf16, as in PyTorch's CPU kernels.
 
+namespace {
+
+constexpr int64_t kPairQueries = 48;  // rows of a block
+constexpr int64_t kLongest = 1024;    // a block's scores then need 192 KiB
+constexpr int kPairsSlot = 1;         // of worker_scratch
+
 /// The memory of one head of one sequence. Positions are qkv_row() elements apart in queries, keys and values, and out_row() in
 /// out.
 struct AttentionHead {
@@ -97,17 +103,6 @@ struct AttentionHead {
   BFloat16* out = nullptr;
   float* log_sums = nullptr;  // one per position
 };
-
-bool attention_pairs_fit(const AttentionShape& shape);
-/// Computes outputs and log-sums of positions [first, last). Uses slot 1 of the calling worker's scratch.
-void attention_pairs(const AttentionShape& shape, const AttentionHead& head, bool causal, int64_t first,
-                     int64_t last);
-
-namespace {
-
-constexpr int64_t kPairQueries = 48;  // rows of a block
-constexpr int64_t kLongest = 1024;    // a block's scores then need 192 KiB
-constexpr int kPairsSlot = 1;         // of worker_scratch
 
 /// weights = softmax of scale * scores over the first `seen` scores, in bf16, with zeros up to `terms`. Returns the log of the
 /// sum of exponentials.
@@ -125,12 +120,11 @@ float soften_to_pairs(float* scores, float scale, int64_t seen, int64_t terms, B
   return log_sum;
 }
 
-}  // namespace
-
 bool attention_pairs_fit(const AttentionShape& shape) {
   return has_pair_products() && shape.width % 2 == 0 && shape.length <= kLongest;
 }
 
+/// Computes outputs and log-sums of positions [first, last).
 void attention_pairs(const AttentionShape& s, const AttentionHead& head, bool causal, int64_t first,
                      int64_t last) {
   const int64_t reach = causal ? last : s.length;  // number of keys that any query sees
@@ -175,6 +169,8 @@ void attention_pairs(const AttentionShape& s, const AttentionHead& head, bool ca
                   .y_row = s.out_row()});
   }
 }
+
+}  // namespace
 
 }  // namespace dlpipe::engine::cpu
 
