@@ -125,8 +125,9 @@ int64_t Loader::planned_scratch_bytes() const {
 
 // --- memory
 
-// The memory that the process already uses, the slots and the pages of their records must fit below the ceiling. Each thread's
-// memory for decoding is unknown until images are decoded; it then shrinks the window of pages (Flow::prefault).
+// The memory that the process already uses, the slots and the pages of their records must fit below the ceiling. Decoding
+// buffers are not counted: planned_scratch_bytes() assumes that every thread decodes the dataset's largest image, which would
+// refuse limits that suffice. In use, they shrink the window of pages (Flow::prefault).
 Status Loader::Flow::check_memory(int64_t count) const {
   const int64_t ceiling = setup->options.memory_bytes;
   if (ceiling == 0) return {};
