@@ -1,5 +1,6 @@
 // batch_norm on CUDA. Forward and backward each go over the images twice. First they sum over chunks of rows, in f32 within
 // a chunk and in double across chunks, and compute the values per channel from the sums. Then they compute every element.
+// StatisticsPeers are ignored: training on a device refuses --sync-bn (run/train/session/options.cpp).
 #include "dlpipe/op.h"
 #include "dlpipe/ops.h"
 #include "engine/cuda/loops/windows.h"

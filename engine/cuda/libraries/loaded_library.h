@@ -43,8 +43,8 @@ class PlanCache {
   /// `bound`: the number of plans to keep, at least 1.
   explicit PlanCache(size_t bound) : bound_(bound) {}
 
-  /// The plan for a key, or null; valid until the next insert. `pins`: never evict the plan, because a
-  /// captured graph still uses its resources.
+  /// The plan for a key, or null; valid until the next insert. `pins`: never evict the plan, because a captured graph still
+  /// uses its resources. The cache does not see when a graph ends, so pinned plans stay, even if they are more than the bound.
   Plan* find(const Key& key, bool pins = false) {
     const auto found = places_.find(key);
     if (found == places_.end()) return nullptr;
