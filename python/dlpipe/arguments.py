@@ -12,7 +12,11 @@ import stat
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, Union
 
+from dlpipe import _dlpipe
 from dlpipe.errors import IoError, MisuseError, NotFoundError, PermissionDeniedError, UnsupportedError
+
+#: The default of `max_pixels` everywhere.
+MAX_PIXELS: int = _dlpipe.max_pixels
 
 
 # ---- types of options, from the function's annotations: checked before the library is called

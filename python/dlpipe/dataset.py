@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Union, overload
 
 from dlpipe import _dlpipe
 from dlpipe.errors import ChangedError, MisuseError
-from dlpipe.arguments import kinds_checked
-from dlpipe.arguments import Path
-from dlpipe.arguments import Progress, Reporter
+from dlpipe.arguments import MAX_PIXELS, Path, Progress, Reporter, kinds_checked
 from dlpipe.batch import Named, named_type
 
 if TYPE_CHECKING:
@@ -108,7 +106,7 @@ class Dataset:
     """
 
     @kinds_checked("dataset")
-    def __init__(self, data: Path, *, split: str = "", max_pixels: int = 178_956_970) -> None:
+    def __init__(self, data: Path, *, split: str = "", max_pixels: int = MAX_PIXELS) -> None:
         self._arguments = (data, split, max_pixels)
         self._opened = _dlpipe.Dataset(os.fsencode(data), split, max_pixels)
         self._type = named_type(Sample, tuple(self._opened.fields), self._opened.image)

@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dlpipe import arrow, images, sample_sources
-from dlpipe.arguments import Path, Progress, Reporter, kinds_checked
+from dlpipe.arguments import MAX_PIXELS, Path, Progress, Reporter, kinds_checked
 from dlpipe.errors import Error, MisuseError
 from dlpipe.images import Unreadable, as_image, oversized, size_of
-from dlpipe.writer import MAX_PIXELS, FieldKind, StoringOptions, Writer, documented, without_bfloat16
+from dlpipe.writer import FieldKind, StoringOptions, Writer, documented, without_bfloat16
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from dlpipe import _dlpipe
-from dlpipe.arguments import Augment, Path, kinds_checked
+from dlpipe.arguments import MAX_PIXELS, Augment, Path, kinds_checked
 from dlpipe.batch import Batch, Ragged, batch_type, lend, lend_views
 from dlpipe.dataset import check_unchanged
 from dlpipe.errors import Error, MisuseError
@@ -149,8 +149,9 @@ class Loader:
         max_pixels: larger images count as corrupt.
         memory: bytes that the whole process may use; 0: no limit. This includes what the process already uses (Python, PyTorch,
             other loaders), `slots` batches, each as large as its arrays, the pages of the dataset's file that are being read,
-            and each thread's decoding buffers. Pages that were read are released in time to stay below the limit. If the limit
-            is too small, the error lists these parts. stats() reports slot_bytes and scratch_bytes.
+            and each thread's decoding buffers. Pages that were read are released in time to stay below the limit. A limit that
+            is too small even without decoding buffers is refused, with a list of these parts. stats() reports slot_bytes and
+            scratch_bytes.
         quarantine: file to list corrupt samples in. str or os.PathLike.
         cache: for a dataset that links to its images (`dlpipe ingest --store link`): a folder, used by this loader only, for
             JPEGs as coefficient records. The loader's threads write them when they would otherwise wait, and they decode
@@ -204,7 +205,7 @@ class Loader:
         cutmix: float = 0.0,
         on_bad: Literal["substitute", "drop", "stop"] | None = None,
         max_bad: int = -1,
-        max_pixels: int = 178_956_970,
+        max_pixels: int = MAX_PIXELS,
         memory: int = 0,
         quarantine: Path = "",
         cache: Path = "",

@@ -23,6 +23,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from dlpipe import _dlpipe, onnx_bytes, torch_detection
+from dlpipe.arguments import MAX_PIXELS
 from dlpipe.capture import check_out, said
 from dlpipe.errors import Error, MisuseError, UnsupportedError
 
@@ -30,8 +31,6 @@ from dlpipe.errors import Error, MisuseError, UnsupportedError
 _BATCHES = (2, 3)
 _OPSET = 21
 _MOST_AXES = 6
-#: The limit for an example. The loader counts larger images as corrupt by default.
-_MOST_PIXELS = 178_956_970
 
 
 class Batch(NamedTuple):
@@ -594,8 +593,8 @@ def _images(example: torch.Tensor | Sequence[int]) -> torch.Tensor:
         if len(sizes) != 3 or min(sizes) < 1:
             advice = f"({', '.join(map(str, sizes[-3:]))})" if len(sizes) == 4 else "such as (3, 224, 224)"
             raise MisuseError(f"[capture] example is {tuple(sizes)}; give the sizes C,H,W of one image, {advice}")
-        if sizes[1] * sizes[2] > _MOST_PIXELS:
-            raise MisuseError(f"[capture] example is {tuple(sizes)}, which as C,H,W has more than {_MOST_PIXELS:,} pixels; give the sizes that "
+        if sizes[1] * sizes[2] > MAX_PIXELS:
+            raise MisuseError(f"[capture] example is {tuple(sizes)}, which as C,H,W has more than {MAX_PIXELS:,} pixels; give the sizes that "
                               "the model is trained on, such as (3, 224, 224)")  # fmt: skip
         try:
             return torch.rand(1, *sizes, generator=torch.Generator().manual_seed(0))

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dlpipe import _dlpipe
 from dlpipe.errors import MisuseError
-from dlpipe.arguments import Augment, encoded, kinds_checked
-from dlpipe.arguments import Path, paths_as_bytes, read_file
+from dlpipe.arguments import MAX_PIXELS, Augment, Path, Progress, Reporter, encoded, kinds_checked, paths_as_bytes, read_file
 from dlpipe.dataset import Sample
 from dlpipe.images import as_image
-from dlpipe.arguments import Progress, Reporter
 from dlpipe.recipes import chain_of, channels_of
 
 if TYPE_CHECKING:
@@ -225,7 +223,7 @@ class Predictor:
         device: str = "cpu",
         threads: int = 0,
         batch: int = 64,
-        max_pixels: int = 178_956_970,
+        max_pixels: int = MAX_PIXELS,
         threshold: float | None = None,
         _top: int = 5,
     ) -> None:
@@ -303,7 +301,7 @@ def predict(
     device: str = "cpu",
     threads: int = 0,
     batch: int = 64,
-    max_pixels: int = 178_956_970,
+    max_pixels: int = MAX_PIXELS,
     progress: Progress = None,
 ) -> list[dict[str, Any]]:
     """Classifies image files, and folders of them, or finds what is in them, as `dlpipe predict` does.

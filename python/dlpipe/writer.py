@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, TypedDict, Union
 
 from dlpipe import _dlpipe
-from dlpipe.arguments import Path, encoded, kinds_checked
+from dlpipe.arguments import MAX_PIXELS, Path, encoded, kinds_checked
 from dlpipe.errors import MisuseError
 from dlpipe.images import as_image, is_of_torchvision, mask, oversized, size_of
 
@@ -56,10 +56,6 @@ class StoringOptions(TypedDict, total=False):
     threads: int
     map_size: int | str
     max_pixels: int
-
-
-#: dlpipe/ingest.h has the same.
-MAX_PIXELS = 178_956_970
 
 
 def check_names(storing: Mapping[str, Any], function: Callable[..., Any]) -> None:
