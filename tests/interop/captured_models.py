@@ -1,6 +1,6 @@
 """Networks of torchvision and timm as `dlpipe.capture` takes them: PyTorch judges logits, gradients and ten steps of SGD.
 
-    captured_models.py [--only PATTERN] [--ops] [--json FILE]
+    captured_models.py [--only PATTERN] [--ops] [--steps N] [--json FILE]
 
 The judge is PyTorch in f64: its own f32 gradients of batch norms are up to 0.3 % off. Weights are generated. Dropout and stochastic depth have
 probability 0, since the two draw other numbers. A network whose gradients or losses differ is judged again with SiLU in place of its relus, at a
@@ -48,7 +48,7 @@ TIMM = {
     "twins_svt_small": 224, "vgg11_bn": 64, "visformer_tiny": 224, "vit_tiny_patch16_224": 224, "volo_d1_224": 224, "xception41": 96,
     "xcit_nano_12_p16_224": 224,
 }  # fmt: skip
-BATCH, CLASSES, STEPS = 4, 10, 10
+BATCH, CLASSES = 4, 10
 # What a step moves the weights by at most, of all of them together: large networks with drawn weights have gradients of 1000.
 STEP = 0.02
 # Of the logits, a share of the largest; of the losses of ten steps, a share of each.
@@ -145,7 +145,7 @@ def without_kinks(module):
     return module
 
 
-def judge(model, x, tolerance=1.0):
+def judge(model, x, steps, tolerance=1.0):
     import numpy
     import torch
 
@@ -166,7 +166,7 @@ def judge(model, x, tolerance=1.0):
     exact.train()
     model.train()
     losses, lr = [], 0.0
-    for step in range(STEPS):
+    for step in range(steps):
         exact.zero_grad()
         model.zero_grad()
         loss = torch.nn.functional.cross_entropy(rows(network(exact)(x.double())), labels)
@@ -209,10 +209,10 @@ def run_one(given):
     size = (TORCHVISION | SEGMENTATION | DETECTION if library == "torchvision" else TIMM)[name]
     model, x = build(library, name, size)
     try:
-        result = list_ops(model, x) if given.ops else judge(model, x)
+        result = list_ops(model, x) if given.ops else judge(model, x, given.steps)
         if not given.ops and result["whole"] and not result["equal"]:
             model, x = build(library, name, size)
-            result["smooth"] = judge(without_kinks(model), x, 0.1)
+            result["smooth"] = judge(without_kinks(model), x, given.steps, 0.1)
             result["equal"] = result["smooth"]["equal"]
     except Exception as error:
         result = {"equal": False, "error": f"{type(error).__name__}: {error}"}
@@ -223,6 +223,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="*", help="of torchvision/NAME and timm/NAME")
     parser.add_argument("--ops", action="store_true")
+    parser.add_argument("--steps", type=int, default=10, help="of SGD; most of the time goes into PyTorch's f64 convolutions")
     parser.add_argument("--json", help="a file for all results")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -231,7 +232,7 @@ def main():
     names = [f"torchvision/{name}" for name in TORCHVISION | SEGMENTATION | DETECTION] + [f"timm/{name}" for name in TIMM]
     all_ = {}
     for name in (one for one in names if fnmatch.fnmatch(one, given.only)):
-        options = ["--ops"] if given.ops else []
+        options = ["--steps", str(given.steps), *(["--ops"] if given.ops else [])]
         done = subprocess.run([sys.executable, __file__, "--one", name, *options], capture_output=True, text=True)
         lines = done.stdout.strip().splitlines()
         result = json.loads(lines[-1]) if done.returncode == 0 and lines else {"equal": False, "error": done.stderr[-500:]}
