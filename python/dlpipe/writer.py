@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, TypedDict, Union
 from dlpipe import _dlpipe
 from dlpipe.arguments import MAX_PIXELS, Path, encoded, kinds_checked
 from dlpipe.errors import MisuseError
-from dlpipe.images import as_image, is_of_torchvision, mask, oversized, size_of
+from dlpipe.images import Unreadable, as_image, is_of_torchvision, mask, oversized, size_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -469,7 +469,8 @@ class Writer:
         except MisuseError as error:
             raise MisuseError(f"{error} (sample {self.position})") from None
         self._writer.write(row, split, self._kinds)
-        self._without_class += any(row[i] is None for i in self._labels)
+        is_stored = not any(isinstance(value, Unreadable) for value in row)
+        self._without_class += is_stored and any(row[i] is None for i in self._labels)
 
     def _check_canvases(self, values):
         moved = [field for field in self._fields if field.kind in ("boxes", "points") and is_of_torchvision(values.get(field.name))]

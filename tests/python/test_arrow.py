@@ -248,6 +248,7 @@ def test_nothing_in_a_column_of_numbers(tmp_path):
     report = dlpipe.ingest(tmp_path / "f.parquet", tmp_path / "d")
     assert [skipped["path"] for skipped in report["skipped"]] == ["00000001"]
     assert "row 1 has no 'label'" in report["skipped"][0]["reason"]
+    assert not [words for words in report["warnings"] if "have no class" in words], "it is not stored without one"
     samples = list(dlpipe.Dataset(tmp_path / "d"))
     assert [(sample.label, sample.age) for sample in samples] == [(0, 1.5), (1, 2.0)]
     dlpipe.from_dataset(tmp_path / "f.parquet", tmp_path / "s", on_error="skip")
