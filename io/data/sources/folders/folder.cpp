@@ -12,6 +12,7 @@
 #include "dlpipe/source.h"
 #include "io/data/file_name.h"
 #include "io/data/sources/classes.h"
+#include "io/data/sources/folders/companions.h"
 #include "io/data/sources/folders/likely_classes.h"
 #include "io/data/sources/image_folder.h"
 #include "io/data/sources/layouts.h"
@@ -312,6 +313,12 @@ Result<SourceListing> FolderSource::list_root(std::string& below_root) {
   DLPIPE_RETURN_IF_ERROR(check_found(folder, folders, top, listing));
   const LikelyClasses likely(root_, options_, listing);
   const bool is_literal = layout.parts.empty();
+  if (options_.splits)
+    DLPIPE_RETURN_IF_ERROR(check_no_companions(
+        root_, options_, listing,
+        is_literal ? std::string(kTakesLiterally)
+                   : "if the folders are the classes, list the images with their classes, and give the list "
+                     "with --manifest"));
   if (options_.splits && is_literal) {
     if (beside_ == 0) {
       DLPIPE_ASSIGN_OR_RETURN(below_root, likely.classes_below());

@@ -23,6 +23,58 @@ TEST(FolderSource, OneClassIsAWarningThatGuessesWhatWasMeant) {
       std::string::npos);
 }
 
+// Their boxes were lost, and the folders became classes.
+TEST(FolderSource, ImagesWithAnAnnotationEachAreNoClasses) {
+  struct Case {
+    const char* image;  // in each of the folders a and b, and below a folder of its own
+    const char* annotation;
+    const char* text;
+    const char* what_to_do;
+  };
+  const std::vector<Case> cases = {
+      {"%/1.jpg", "%/1.txt", "0 .5 .5 .2 .2\n3 0.1 0.2  0.1 0.1\n", "list the classes in classes.txt"},
+      {"%/1.jpg", "%/1.json", "{}", "one JSON for all images"},
+      {"%/1.jpg", "%/xml/1.xml", "x", "put the .xml into Annotations/"},
+      {"%/1.jpg", "notes/%/1.xml", "x", "put the .xml into Annotations/"},
+      {"photos/%/1.jpg", "notes/%/1.xml", "x", "put the .xml into Annotations/"},
+      {"%/JPEGImages/1.jpg", "%/Annotations/1.xml", "<annotation/>", "put the .xml into Annotations/"}};
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.annotation);
+    TempDir dir;
+    const auto in = [](std::string path, const std::string& folder) {
+      return path.replace(path.find('%'), 1, folder);
+    };
+    for (const char* folder : {"a", "b"}) {
+      write_text(dir / in(one.image, folder), "x");
+      write_text(dir / in(one.annotation, folder), one.text);
+    }
+    const std::string refusal = refusal_of(dir.path());
+    EXPECT_NE(refusal.find("such as " + (dir / in(one.annotation, "a"))), std::string::npos) << refusal;
+    EXPECT_NE(refusal.find(one.what_to_do), std::string::npos) << refusal;
+    auto literal = value_or_throw(open_source({.path = dir.path(), .splits = false}));
+    EXPECT_TRUE(literal->list().ok());
+    // Most images have none: an annotation of some, as in ImageNet.
+    for (const char* folder : {"a", "b"}) write_text(dir / in(one.image, folder) + ".jpg", "x");
+    EXPECT_TRUE(list_folder(dir.path()).ok());
+  }
+}
+
+TEST(FolderSource, ImagesWithAnAnnotationEachInSplitsAndNextToThemAreNoClassesEither) {
+  TempDir dir;
+  for (const char* folder : {"train/a", "train/b", "val/a", "val/b"}) {
+    write_text(dir / ("splits/" + std::string(folder) + "/1.jpg"), "x");
+    write_text(dir / ("splits/" + std::string(folder) + "/1.json"), "{}");
+    write_text(dir / ("voc/JPEGImages/" + std::string(folder) + "/1.jpg"), "x");
+    write_text(dir / ("voc/Annotations/" + std::string(folder) + "/1.xml"), "<annotation/>");
+  }
+  const Status status = list_folder(dir / "splits").status();
+  EXPECT_EQ(status.code(), ErrorCode::kMisuse);
+  EXPECT_NE(status.message().find("if the folders are the classes, list the images"), std::string::npos)
+      << status.message();
+  const std::string command = list_folder(dir / "voc/JPEGImages").status().message();
+  EXPECT_NE(command.find("dlpipe ingest " + (dir / "voc") + " DST"), std::string::npos) << command;
+}
+
 TEST(FolderSource, DeeperFoldersThatMayBeTheClassesAreAWarning) {
   TempDir dir;
   write_each(dir, {"plants/rose/1.jpg", "animals/cat/1.jpg"});
