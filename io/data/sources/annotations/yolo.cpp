@@ -253,16 +253,10 @@ namespace {
 
 constexpr std::array<const char*, 3> kNameLists = {"classes.txt", "obj.names", "_darknet.labels"};
 
-bool holds_labelled_image(const fs::path& folder) {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    std::error_code ignored;
-    if (name[0] != '.' && has_image_name(name) &&
-        fs::is_regular_file(fs::path(entry.path()).replace_extension(".txt"), ignored))
-      return true;
-  }
-  return false;
+/// Whether a .txt is next to the image.
+bool is_labelled_image(const fs::directory_entry& entry) {
+  const std::string name = entry.path().filename().string();
+  return name[0] != '.' && has_image_name(name) && is_file(fs::path(entry.path()).replace_extension(".txt"));
 }
 
 /// The absolute path; "" means the current folder.
@@ -307,15 +301,15 @@ std::string name_list_in(const fs::path& folder) {
   return {};
 }
 
-/// Darknet's way: which folders of SRC, "" for itself, contain images with their labels next to them. A list of the classes
-/// must be there too: a .txt next to an image may be anything.
+/// Darknet's way: which folders of SRC, "" for itself, contain images with their labels next to them, also in folders of their
+/// own. A list of the classes must be there too: a .txt next to an image may be anything.
 std::vector<std::string> folders_of_both(const fs::path& root) {
   const bool is_named = !name_list_in(root).empty();  // few are: only these are searched for images
-  if (is_named && holds_labelled_image(root)) return {""};
   std::vector<std::string> folders;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(root, error)) {
-    if ((is_named || !name_list_in(entry.path()).empty()) && holds_labelled_image(entry.path()))
+    if (is_named && is_labelled_image(entry)) return {""};
+    if ((is_named || !name_list_in(entry.path()).empty()) && find_below(entry.path(), is_labelled_image))
       folders.push_back(entry.path().filename().string());
   }
   std::sort(folders.begin(), folders.end());

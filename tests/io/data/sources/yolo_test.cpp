@@ -237,9 +237,25 @@ TEST_F(YoloSource, LabelsMayLieBesideTheirImages) {
   pair("flat/1");
   write_text(dir / "flat/classes.txt", "cat\ndog\n");
   EXPECT_EQ(value_or_throw(list({dir / "flat", ""})).entries.at(0).split, "");
-  // A text beside an image says nothing of boxes: captions, say.
-  pair("captions/a/1");
+  // A text beside an image may be its caption.
+  write_text(dir / "captions/a/1.jpg", "x");
+  write_text(dir / "captions/a/1.txt", "5 cats at 0.5 of 1 2\n");
   EXPECT_EQ(value_or_throw(list({dir / "captions", ""})).classes, std::vector<std::string>{"a"});
+}
+
+// As CVAT writes them.
+TEST_F(YoloSource, ImagesWithLabelsBesideThemMayBeInFolders) {
+  for (const char* stem : {"a/1", "a/2", "b/1", "b/deep/1"}) {
+    write_text(dir / ("cvat/obj_train_data/" + std::string(stem) + ".jpg"), "x");
+    write_text(dir / ("cvat/obj_train_data/" + std::string(stem) + ".txt"), "0 .5 .5 .2 .2\n");
+  }
+  write_text(dir / "cvat/obj.names", "cat\n");
+  write_text(dir / "cvat/obj.data", "classes = 1\ntrain = data/train.txt\nnames = data/obj.names\n");
+  write_text(dir / "cvat/train.txt", "data/obj_train_data/a/1.jpg\ndata/obj_train_data/a/2.jpg\n");
+  const SourceListing listing = value_or_throw(list({dir / "cvat", ""}));
+  EXPECT_EQ(listing.classes, std::vector<std::string>{"cat"});
+  ASSERT_EQ(listing.entries.size(), 4u);
+  for (const SourceEntry& entry : listing.entries) EXPECT_EQ(floats(entry.extra[0]).size(), 4u) << entry.path;
 }
 
 TEST_F(YoloSource, PolygonsAndKeyPoints) {
