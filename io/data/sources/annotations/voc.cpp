@@ -1,7 +1,7 @@
 // Pascal VOC: an XML for each image. SRC is a folder as VOCdevkit/VOC2012 (Annotations, JPEGImages, and lists of names in
 // ImageSets/Main, which become splits, or in ImageSets/Segmentation if there are masks and no lists in Main), VOCdevkit with
 // several years, a folder with annotations/ and images/, or one where each image has its XML next to it; or train/, valid/ and
-// test/ with any of these. Classes are in the order of their names. PNGs in SegmentationClass are the masks of their images and
+// test/ with any of these. Images and XML may be in folders of the same names below these, as CVAT writes them. Classes are in the order of their names. PNGs in SegmentationClass are the masks of their images and
 // stay unchanged: 0 background, 1 to 20 the published classes in the order of their names, 255 unknown.
 //
 // First the encodings of XML, then the parser, then the source.
@@ -32,6 +32,7 @@
 #include "dlpipe/source.h"
 #include "io/data/file_name.h"
 #include "io/data/sources/annotations/annotated_images.h"
+#include "io/data/sources/image_folder.h"
 #include "io/data/sources/layouts.h"
 #include "io/data/sources/source_file.h"
 
@@ -277,8 +278,7 @@ Result<std::vector<float>> box_of(const pugi::xml_node& bndbox) {
     double value = 0;
     if (!parse_double(text, &value) || !std::isfinite(static_cast<float>(value)))
       return wrong(concat("an object's ", name, " is '", printable(text), "'"));
-    const bool is_first = box.size() < 2;
-    box.push_back(static_cast<float>(is_first ? std::max(0.0, value - 1) : value));
+    box.push_back(static_cast<float>(value));
   }
   return box;
 }
@@ -336,16 +336,28 @@ namespace {
 
 constexpr uint64_t kMostXmlBytes = uint64_t{64} << 20;
 
-/// Names of the files of a folder by their stems; of several with the same stem, the first one.
-std::map<std::string, std::string> files_by_stem(const fs::path& folder,
+/// The files of a folder, also in its folders if `is_deep`, by their paths without the ending, "a/1"; of several with the same
+/// one, the first.
+std::map<std::string, std::string> files_by_stem(const fs::path& folder, bool is_deep,
                                                  bool (*is_wanted)(const std::string&)) {
   std::map<std::string, std::string> files;
+  const auto add = [&](const fs::directory_entry& entry) {
+    const std::string name = entry.path().filename().string();
+    if (name[0] == '.' || !is_wanted(name)) return false;
+    const fs::path path = entry.path().lexically_relative(folder);
+    std::string& file = files[fs::path(path).replace_extension().string()];
+    if (file.empty() || path.string() < file) file = path.string();
+    return false;  // all of them
+  };
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
+    std::error_code ignored;
     const std::string name = entry.path().filename().string();
-    if (name[0] == '.' || !is_wanted(name)) continue;
-    std::string& file = files[entry.path().stem().string()];
-    if (file.empty() || name < file) file = name;
+    if (!entry.is_directory(ignored)) {
+      add(entry);
+    } else if (is_deep && name[0] != '.' && !is_system_folder(name)) {
+      (void)find_below(entry.path(), add);
+    }
   }
   return files;
 }
@@ -363,21 +375,69 @@ struct Set {
   fs::path root;
   std::string annotations;  // names of folders in root; ".": root itself
   std::string images;
+  bool is_deep = false;     // annotations and images are also in folders below these
   std::string prefix = {};  // of its samples' paths
   std::string split = {};   // of all of it, if it is one split
 };
 
-std::optional<Set> set_in(const fs::path& root) {
-  const PublishedLayout* const layout = find_layout("voc", root);
-  if (layout == nullptr) return std::nullopt;
-  if (layout->has[1] == "IMAGE") return Set{root, ".", "."};
-  const fs::path annotations = files_like(root, layout->has[0], 1).front().parent_path();
-  const fs::path images = files_like(root, layout->has[1], 1).front();
-  return Set{root, annotations.filename().string(), images.filename().string()};
+/// Whether the images in the folders of `root` have their XML next to them. These folders may be classes, too. So the images of
+/// the first folder decide, and nearly all of them need one.
+bool holds_folders_of_both(const fs::path& root) {
+  std::optional<fs::path> folder;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(root, error)) {
+    const std::string name = entry.path().filename().string();
+    std::error_code ignored;
+    if (name[0] == '.') continue;
+    if (has_image_name(name)) return false;
+    const bool is_first = !folder || entry.path() < *folder;
+    if (is_first && entry.is_directory(ignored) && !is_system_folder(name)) folder = entry.path();
+  }
+  size_t images = 0;
+  size_t pairs = 0;
+  if (!folder) return false;
+  (void)find_below(*folder, [&](const fs::directory_entry& entry) {
+    const std::string name = entry.path().filename().string();
+    if (name[0] == '.' || !has_image_name(name)) return false;
+    ++images;
+    pairs += is_file(fs::path(entry.path()).replace_extension(".xml")) ? 1 : 0;
+    return images == kFilesThatDecide;
+  });
+  return images > 0 && 10 * pairs >= 9 * images;
 }
 
-/// SRC itself, or each of its folders (VOC2007, VOC2012; train, valid, test), or those of its VOCdevkit.
-std::vector<Set> sets_in(const fs::path& root) {
+/// Whether a folder of XML in `annotations` has the name of one in `images`.
+bool share_folders(const fs::path& annotations, const fs::path& images) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(annotations, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name[0] != '.' && is_folder(images / name) && holds_ending(entry.path(), "xml")) return true;
+  }
+  return false;
+}
+
+std::optional<Set> set_in(const fs::path& root) {
+  const PublishedLayout* const layout = find_layout("voc", root);
+  if (layout != nullptr && layout->has[1] == "IMAGE") return Set{root, ".", "."};
+  for (const fs::path& annotations : files_like(root, "Annotations|annotations/")) {
+    for (const fs::path& images : files_like(root, "JPEGImages|images|Images/")) {
+      const bool is_deep = share_folders(annotations, images);
+      if (is_deep || !files_like(annotations, "*.xml", 1).empty())
+        return Set{root, annotations.filename().string(), images.filename().string(), is_deep};
+    }
+  }
+  return std::nullopt;
+}
+
+/// The same, or the folders of `root` together if each image in them has its XML next to it.
+std::optional<Set> set_in_folders(const fs::path& root, bool are_literal) {
+  if (const auto set = set_in(root); set || are_literal) return set;
+  return holds_folders_of_both(root) ? std::optional<Set>({root, ".", ".", true}) : std::nullopt;
+}
+
+/// SRC itself, or each of its folders (VOC2007, VOC2012; train, valid, test), or those of its VOCdevkit. `are_literal`: folders
+/// of images with their XML are classes (--no-splits).
+std::vector<Set> sets_in(const fs::path& root, bool are_literal) {
   if (const auto set = set_in(root)) return {*set};
   std::vector<Set> sets;
   std::error_code error;
@@ -385,7 +445,7 @@ std::vector<Set> sets_in(const fs::path& root) {
     const std::string name = entry.path().filename().string();
     const std::string_view split = split_of_name(name);
     if (!name.starts_with("VOC") && split.empty()) continue;
-    if (auto set = set_in(entry.path())) {
+    if (auto set = set_in_folders(entry.path(), are_literal)) {
       set->prefix = name + "/";
       set->split = split;
       sets.push_back(*set);
@@ -393,9 +453,11 @@ std::vector<Set> sets_in(const fs::path& root) {
   }
   std::sort(sets.begin(), sets.end(), [](const Set& a, const Set& b) { return a.prefix < b.prefix; });
   if (sets.size() == 1) sets[0].prefix = sets[0].split = "";
-  return sets.empty() && root.filename() != "VOCdevkit" && is_folder(root / "VOCdevkit")
-             ? sets_in(root / "VOCdevkit")
-             : sets;
+  if (!sets.empty()) return sets;
+  if (root.filename() != "VOCdevkit" && is_folder(root / "VOCdevkit"))
+    return sets_in(root / "VOCdevkit", are_literal);
+  if (const auto set = set_in_folders(root, are_literal)) sets.push_back(*set);
+  return sets;
 }
 
 class VocSource final : public AnnotatedSource {
@@ -411,6 +473,7 @@ class VocSource final : public AnnotatedSource {
   void say_which_lists(SourceListing& listing) const;
   Status add_set(const Set& set);
   Status add_image(const Set& set, const std::string& name, const std::string& file, AnnotatedImage image);
+  void count_from(SourceListing& listing);
   void number(SourceListing& listing);
 
   std::vector<AnnotatedImages::Part> folders_;
@@ -418,6 +481,7 @@ class VocSource final : public AnnotatedSource {
   FilesAgain again_{options_};
   std::vector<std::vector<std::string>> classes_of_;  // of the objects of each image found
   int64_t unlisted_ = 0;                              // annotations that no list names
+  int64_t without_xml_ = 0;                           // images that no annotation and no list names
   std::set<std::string> lists_used_;                  // Main, Segmentation
   std::set<std::string> lists_unused_;
 };
@@ -470,6 +534,9 @@ void VocSource::say_which_lists(SourceListing& listing) const {
                   "the splits are those of ", used,
                   ", which are for boxes. For the splits of the masks, ingest a folder with only JPEGImages, "
                   "SegmentationClass and ImageSets/Segmentation (links are enough)")));
+  if (without_xml_ > 0)
+    listing.warnings.push_back(
+        concat("[ingest] ignored: ", counted(without_xml_, "image"), " without an .xml"));
   if (unlisted_ > 0)
     listing.warnings.push_back(concat("[ingest] ignored: ", counted(unlisted_, "annotation"),
                                       " that no list of ", used, " names; --no-splits includes them"));
@@ -516,11 +583,16 @@ Status VocSource::add_image(const Set& set, const std::string& name, const std::
 }
 
 Status VocSource::add_set(const Set& set) {
-  const std::map<std::string, std::string> xmls = files_by_stem(set.root / set.annotations, is_xml);
-  const std::map<std::string, std::string> images = files_by_stem(set.root / set.images, has_image_name);
+  const auto xmls = files_by_stem(set.root / set.annotations, set.is_deep, is_xml);
+  const auto images = files_by_stem(set.root / set.images, set.is_deep, has_image_name);
   const fs::path mask_folder = set.root / "SegmentationClass";
-  const std::map<std::string, std::string> masks = files_by_stem(mask_folder, is_png);
+  const auto masks = files_by_stem(mask_folder, set.is_deep, is_png);
   DLPIPE_ASSIGN_OR_RETURN(const auto splits, names_of(set, xmls, !masks.empty()));
+  std::set<std::string> listed;
+  for (const auto& [split, names] : splits) listed.insert(names.begin(), names.end());
+  without_xml_ += std::count_if(images.begin(), images.end(), [&](const auto& image) {
+    return !xmls.contains(image.first) && !listed.contains(image.first);
+  });
   for (const auto& [split, names] : splits) {
     folders_.push_back({(set.root / set.images).lexically_normal().string(), set.prefix, split,
                         mask_folder.lexically_normal().string()});
@@ -539,6 +611,28 @@ Status VocSource::add_set(const Set& set) {
     }
   }
   return {};
+}
+
+/// Makes boxes of the numbers in the XML, whose first pixel is 1. No pixel is 0 then: one that is shows that a program wrote them
+/// all which counts from 0 (Roboflow, CVAT).
+void VocSource::count_from(SourceListing& listing) {
+  const auto begins_at_0 = [](const AnnotatedImage& image) {
+    for (size_t i = 0; i < image.boxes.size(); i += 4) {
+      if (image.boxes[i] == 0 || image.boxes[i + 1] == 0) return true;
+    }
+    return false;
+  };
+  if (const auto it = std::find_if(found_.begin(), found_.end(), begins_at_0); it != found_.end()) {
+    listing.warnings.push_back(concat("[ingest] ", printable(it->described),
+                                      " has a box that begins at 0, so all pixels are counted from 0, not "
+                                      "from 1 as in Pascal VOC's own files"));
+    return;
+  }
+  for (AnnotatedImage& image : found_) {
+    for (size_t i = 0; i < image.boxes.size(); i += 4) {
+      for (const size_t side : {i, i + 1}) image.boxes[side] = std::max(0.f, image.boxes[side] - 1);
+    }
+  }
 }
 
 // The classes 1 to 20 of SegmentationClass.
@@ -575,11 +669,18 @@ Result<SourceListing> VocSource::list() {
   found_.clear();
   classes_of_.clear();
   again_ = FilesAgain(options_);
-  unlisted_ = 0;
+  unlisted_ = without_xml_ = 0;
   lists_used_.clear();
   lists_unused_.clear();
-  for (const Set& set : sets_in(options_.path)) DLPIPE_RETURN_IF_ERROR(add_set(set));
   SourceListing listing;
+  for (const Set& set : sets_in(options_.path, !options_.splits)) {
+    DLPIPE_RETURN_IF_ERROR(add_set(set));
+    if (set.annotations == "." && set.is_deep)
+      listing.warnings.push_back(
+          concat("[ingest] the images in the folders of ", printable(set.root.string()),
+                 " have an .xml next to them, which describes their objects; ", kTakesLiterally));
+  }
+  count_from(listing);
   number(listing);
   DLPIPE_RETURN_IF_ERROR(images_.add(std::move(folders_), {"difficult"}, std::move(found_), listing));
   warn_of_no_class(options_.path, listing);
@@ -589,7 +690,7 @@ Result<SourceListing> VocSource::list() {
 
 int recognizes_voc(const SourceOptions& options) {
   if (!options.manifest.empty() || !is_folder(options.path)) return 0;
-  return sets_in(options.path).empty() ? 0 : 3;
+  return sets_in(options.path, !options.splits).empty() ? 0 : 3;
 }
 
 Result<std::unique_ptr<Source>> open_voc(const SourceOptions& options) {

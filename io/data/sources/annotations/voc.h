@@ -13,7 +13,7 @@ namespace dlpipe::data::voc {
 
 struct Object {
   std::string name;
-  std::vector<float> box;  // x_min, y_min, x_max, y_max, from the upper left corner of the image
+  std::vector<float> box;  // xmin, ymin, xmax, ymax as in the file
   bool is_difficult = false;
 };
 struct Annotation {
@@ -23,9 +23,9 @@ struct Annotation {
   std::vector<Object> objects;
 };
 
-/// VOC counts pixels from 1 and includes the last one: pixels xmin to xmax become the box xmin - 1 to xmax. An object with
-/// several boxes becomes several objects. The XML may be in any encoding that browsers know. kCorrupt if it is not such XML, if
-/// an object has no name or box or its box is not four numbers, and if values conflict; kUnsupported names an encoding.
+/// An object with several boxes becomes several objects. The XML may be in any encoding that browsers know. kCorrupt if it is
+/// not such XML, if an object has no name or box or its box is not four numbers, and if values conflict; kUnsupported names an
+/// encoding.
 Result<Annotation> parse(std::span<const std::byte> bytes);
 
 }  // namespace dlpipe::data::voc

@@ -67,6 +67,22 @@ TEST_F(VocSource, PixelsFromOneBecomeBoxesFromZero) {
   EXPECT_EQ(value_or_throw(source_->read(first)).size(), 1u);
 }
 
+// No pixel is 0 where they are counted from 1.
+TEST_F(VocSource, ABoxThatBeginsAt0ShowsThatAllPixelsAreCountedFrom0) {
+  write_set("v");
+  write_text(dir / "v/Annotations/2007_2.xml", xml("2007_2.jpg", object("dog", box("7", "0", "10", "20")) +
+                                                                     object("dog", box("3", "2", "9", "8"))));
+  const SourceListing listing = value_or_throw(list({dir / "v", ""}));
+  EXPECT_EQ(floats(listing.entries[0].extra[0]), (std::vector<float>{1, 2, 10, 20, 45.5f, 3, 500, 375}));
+  EXPECT_EQ(floats(listing.entries[1].extra[0]), (std::vector<float>{7, 0, 10, 20, 3, 2, 9, 8}));
+  EXPECT_NE(warnings_of(listing).find(dir / "v/Annotations/2007_2.xml has a box that begins at 0, so all "
+                                            "pixels are counted from 0"),
+            std::string::npos)
+      << warnings_of(listing);
+  write_set("v");
+  EXPECT_EQ(warnings_of(value_or_throw(list({dir / "v", ""}))).find("counted from"), std::string::npos);
+}
+
 TEST_F(VocSource, AnObjectWithSeveralBoxesIsSeveral) {
   write_set("v");
   const auto bndbox = [](const std::string& corners) { return "<bndbox>" + corners + "</bndbox>"; };
@@ -308,6 +324,67 @@ TEST_F(VocSource, FoldersOfSplitsHoldImagesBesideTheirXml) {
   EXPECT_EQ(value_or_throw(source_->read(listing.entries[2])).size(), 1u);
   for (const SourceEntry& entry : value_or_throw(list({.path = dir.path(), .splits = false})).entries)
     EXPECT_EQ(entry.split, "");
+}
+
+// As CVAT writes them.
+TEST_F(VocSource, FoldersInBothFoldersArePartsOfNames) {
+  for (const char* name : {"a/1", "a/2", "b/1", "b/deep/1"}) {
+    write_text(dir / ("v/JPEGImages/" + std::string(name) + ".jpg"), "x");
+    write_text(dir / ("v/Annotations/" + std::string(name) + ".xml"),
+               xml(std::string(name) + ".jpg", object("cat", box("1", "1", "2", "2"))));
+  }
+  write_text(dir / "v/ImageSets/Main/default.txt", "a/1\na/2\nb/1\nb/deep/1\n");
+  SourceListing listing = value_or_throw(list({dir / "v", ""}));
+  EXPECT_EQ(listing.classes, std::vector<std::string>{"cat"});
+  std::vector<std::string> paths;
+  for (const SourceEntry& entry : listing.entries) {
+    paths.push_back(entry.path);
+    EXPECT_EQ(entry.problem, "");
+    EXPECT_EQ(floats(entry.extra[0]), (std::vector<float>{0, 0, 2, 2}));
+  }
+  EXPECT_EQ(paths, (std::vector<std::string>{"a/1.jpg", "a/2.jpg", "b/1.jpg", "b/deep/1.jpg"}));
+  write_text(dir / "v/ImageSets/Main/train.txt", "a/1\nb/1\n");
+  write_text(dir / "v/ImageSets/Main/val.txt", "b/deep/1\n");
+  write_text(dir / "v/SegmentationClass/b/1.png", "mask");
+  listing = value_or_throw(list({dir / "v", ""}));
+  ASSERT_EQ(listing.entries.size(), 3u);
+  EXPECT_EQ(listing.entries[1].path + listing.entries[1].split, "b/1.jpgtrain");
+  EXPECT_NE(listing.entries[1].extra[3], "");
+  EXPECT_EQ(listing.entries[2].path + listing.entries[2].split, "b/deep/1.jpgval");
+}
+
+TEST_F(VocSource, FoldersOfXmlWithoutSuchFoldersOfImagesAreNotRead) {
+  write_set("v");
+  write_text(dir / "v/Annotations/old/9.xml", "x");
+  EXPECT_EQ(value_or_throw(list({dir / "v", ""})).entries.size(), 3u);
+  write_text(dir / "pet/images/a.jpg", "x");  // as in Oxford-IIIT Pet
+  write_text(dir / "pet/annotations/xmls/a.xml", "x");
+  EXPECT_EQ(std::string(value_or_throw(find_source({dir / "pet", ""}))->name), "folder");
+  EXPECT_EQ(list({dir / "pet", ""}).status().code(), ErrorCode::kMisuse);
+}
+
+TEST_F(VocSource, FoldersOfImagesMayHoldTheirXml) {
+  for (const char* name : {"d/a/1", "d/b/1", "s/train/a/1", "s/valid/a/1", "s/valid/b/2"}) {
+    write_text(dir / (std::string(name) + ".jpg"), "x");
+    write_text(dir / (std::string(name) + ".xml"), xml("1.jpg", object("cat", box("1", "1", "2", "2"))));
+  }
+  write_text(dir / "d/b/2.jpg", "x");
+  SourceListing listing = value_or_throw(list({dir / "d", ""}));
+  EXPECT_EQ(listing.classes, std::vector<std::string>{"cat"});
+  ASSERT_EQ(listing.entries.size(), 2u);
+  EXPECT_EQ(listing.entries[1].path, "b/1.jpg");
+  EXPECT_EQ(listing.entries[1].problem, "");
+  const std::string warnings = warnings_of(listing);
+  EXPECT_NE(warnings.find("the images in the folders of " + (dir / "d") + " have an .xml next to them"),
+            std::string::npos)
+      << warnings;
+  EXPECT_NE(warnings.find("ignored: 1 image without an .xml"), std::string::npos) << warnings;
+  listing = value_or_throw(list({.path = dir / "d", .splits = false}));
+  EXPECT_EQ(listing.classes, (std::vector<std::string>{"a", "b"})) << "each folder is a class";
+  listing = value_or_throw(list({dir / "s", ""}));
+  ASSERT_EQ(listing.entries.size(), 3u);
+  EXPECT_EQ(listing.entries[0].path + listing.entries[0].split, "train/a/1.jpgtrain");
+  EXPECT_EQ(listing.entries[2].path + listing.entries[2].split, "valid/b/2.jpgval");
 }
 
 TEST_F(VocSource, WhatIsWrongIsNamed) {
