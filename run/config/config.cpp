@@ -191,8 +191,8 @@ std::span<const ConfigOption> config_options() {
       {"loss", "optimisation", "Loss by name (--help losses lists them); auto: the task's", &C::loss},
       {"class-weights", "optimisation",
        "Weight of each class in the loss: balanced (rarer classes weigh more), or "
-       "CLASS=WEIGHT,CLASS=WEIGHT, 1 for the others. Not for "
-       "--task regress",
+       "CLASS=WEIGHT,CLASS=WEIGHT, 1 for the others. With --task multilabel only for labels that a sample "
+       "has. Not for --task regress",
        &C::class_weights},
       {"label-smoothing", "optimisation",
        "Share of the target spread over all classes; --class-weights weights the whole by the sample's class",
