@@ -174,7 +174,8 @@ constexpr OptionDefault kOptions[] = {{"lr", "0.01"}, {"weight-decay", "0"}};
 extern const OptimizerRecord adafactor_optimizer;
 const OptimizerRecord adafactor_optimizer = {
     "adafactor",
-    "second moments per row and column only, steps relative to the weights; weight decay is decoupled", build,
-    kOptions};
+    "second moments per row and column only, steps relative to the weights; weight decay is decoupled. "
+    "Filters are matrices [outputs, the rest], while torch.optim.Adafactor factors each window",
+    build, kOptions};
 
 }  // namespace dlpipe::engine

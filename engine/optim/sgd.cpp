@@ -302,7 +302,8 @@ extern const OptimizerRecord muon_optimizer;
 const OptimizerRecord muon_optimizer = {
     "muon",
     "orthogonalised momentum for the matrices named by --muon, sgd for the others; with --nesterov as "
-    "torch.optim.Muon, which has other defaults for learning rate and weight decay",
+    "torch.optim.Muon, which iterates in bf16 instead of f32, refuses filters and has other defaults for "
+    "learning rate and weight decay",
     build_muon, kMuonOptions, true};
 
 }  // namespace dlpipe::engine
