@@ -9,6 +9,7 @@ depend neither on parameters nor on inputs (masks, index tables) are computed he
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import logging
 import operator
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from dlpipe import _dlpipe, onnx_bytes, torch_detection
 from dlpipe.arguments import MAX_PIXELS
@@ -133,6 +135,7 @@ class Graph:
         self.read: dict[str, list[str]] = {}  # by a node's output: its inputs
         self.initializers: dict[str, bytes] = {}
         self.shapes: dict[str, list[Size]] = {self.input: input_sizes}
+        self.dtypes: dict[str, torch.dtype] = {}
         self.base: dict[str, str] = {}  # the value that a view is of
         self.parts: dict[str, tuple[int, int, int]] = {}  # of a slice of its base: axis, begin, end
         self.sizes: Any = None  # of the output of the call that is being translated; a list for several outputs
@@ -152,6 +155,12 @@ class Graph:
         if isinstance(value, (Pair, Drawn)):
             return list(value.sizes)
         return list(value.tensor.shape if isinstance(value, Named) else value.shape)
+
+    def dtype_of(self, value: Any) -> torch.dtype | None:
+        if isinstance(value, Ref):
+            return self.dtypes.get(value)
+        tensor = value.first if isinstance(value, Pair) else value.tensor if isinstance(value, Named) else value
+        return tensor.dtype if isinstance(tensor, torch.Tensor) else None
 
     def add_tensor(self, name: str, tensor: torch.Tensor) -> str:
         tensor = tensor.detach().cpu()
@@ -303,6 +312,7 @@ class _Translation:
             if graph is not None:
                 raise MisuseError("[capture] the model has more than one input; give one whose only input is images")
             graph = Graph(_sizes(first.meta["val"], second.meta["val"]))
+            graph.dtypes[graph.input] = first.meta["val"].dtype
             self.values[first] = graph.input
         return graph
 
@@ -335,7 +345,7 @@ class _Translation:
                 self.values[first] = self._computed(target, args, kwargs)
                 return
             graph.sizes = _sizes(first.meta.get("val"), second.meta.get("val"))
-            graph.dtype = getattr(first.meta.get("val"), "dtype", None)
+            graph.dtype = _dtypes(first)[0]
             graph.place = _call_text(packet, first)
             is_in_place = packet.endswith("_") and not packet.endswith("__")
             if is_in_place and isinstance(args[0], Named):
@@ -346,15 +356,43 @@ class _Translation:
             translate = self.ops.OPS.get(packet) or self.ops.OPS.get(packet.rstrip("_") if is_in_place else packet)
             if translate is None:
                 raise refuse("dlpipe has no such op")
-            result = translate(graph, *args, **kwargs)
-            self._note(graph, packet, args, result)
+            self._check_dtype(graph, packet, args)
+            required, optional = self._arguments(target, args, kwargs)
+            missing = [one for one in optional if one not in inspect.signature(translate).parameters]
+            if missing:
+                raise refuse(f"dlpipe's op doesn't have the argument {', '.join(missing)}")
+            result = translate(graph, *required, **optional)
+            self._note(graph, packet, args, result, _dtypes(first))
             if is_in_place:
                 self._rebind(graph, first, args[0], result)
             self.values[first] = result
         except Error as error:
             self._refuse(name, first, error, graph)
-        except TypeError:  # arguments that the translation doesn't have
-            self._refuse(name, first, refuse("dlpipe's op doesn't have these arguments"), graph)
+        except Exception as error:  # of any kind: arguments that the translation is not written for, such as a tensor in place of a number
+            self._refuse(name, first, refuse(f"dlpipe's op doesn't support these arguments ({said(error)})"), graph)
+
+    def _arguments(self, target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments without defaults, and by name the others that differ from their defaults and have an effect."""
+        if not isinstance(target, torch._ops.OpOverload):
+            return list(args), kwargs
+        required, optional = [], {}
+        for i, one in enumerate(target._schema.arguments):
+            if i >= len(args) and one.name not in kwargs:
+                continue
+            value = args[i] if i < len(args) else kwargs[one.name]
+            if not one.has_default_value() and not one.kwarg_only:
+                required.append(value)
+            elif one.name not in self.ops.WITHOUT_EFFECT and not _is_default(one, value):
+                optional[one.name] = value
+        return required, optional
+
+    def _check_dtype(self, graph: Graph, packet: str, args: Sequence[Any]) -> None:
+        """Refuses a conversion that rounds, compares with 0 or reads bits."""
+        given = graph.dtype_of(args[0]) if args and isinstance(args[0], Ref) else None
+        if given is None or graph.dtype is None or packet.rstrip("_") in self.ops.OF_ANY_DTYPE:
+            return
+        if _exactness(graph.dtype) < _exactness(given):
+            raise refuse(f"it converts {given} to {graph.dtype}")
 
     def _is_learned(self, node: Any) -> bool:
         """Whether the value depends on a parameter that is trained."""
@@ -384,13 +422,15 @@ class _Translation:
             self.values[node] = graph.new_name()
             graph.shapes[self.values[node]] = list(value.shape)
 
-    def _note(self, graph: Graph, packet: str, args: Any, result: Any) -> None:
+    def _note(self, graph: Graph, packet: str, args: Any, result: Any, dtypes: Sequence[torch.dtype | None]) -> None:
         results = result if isinstance(result, list) else [result]
         sizes = graph.sizes if isinstance(result, list) else [graph.sizes]
-        for one, shape in zip(results, sizes):
+        for one, shape, dtype in zip(results, sizes, dtypes):
             if not isinstance(one, Ref):
                 continue
             graph.shapes.setdefault(one, shape)
+            if dtype is not None:
+                graph.dtypes.setdefault(one, dtype)
             if packet in self.ops.VIEWS and isinstance(args[0], Ref) and one != args[0]:
                 graph.base.setdefault(one, args[0])
 
@@ -429,6 +469,7 @@ class _Translation:
             pieces.append(part(end, shape[axis]))
         whole = graph.emit("Concat", *pieces, axis=axis) if len(pieces) > 1 else new
         graph.shapes.setdefault(whole, shape)
+        graph.dtypes.setdefault(whole, graph.dtypes[base])
         self._rebind(graph, node, base, whole)
 
     def _root(self, graph: Graph, value: Any) -> Any:
@@ -504,6 +545,20 @@ class _Translation:
         return None
 
 
+def _dtypes(node: Any) -> list[torch.dtype | None]:
+    """Those of the call's outputs."""
+    value = node.meta.get("val")
+    return [getattr(one, "dtype", None) for one in (value if isinstance(value, (list, tuple)) else [value])]
+
+
+def _exactness(dtype: torch.dtype) -> int:
+    return 0 if dtype is torch.bool else 2 if dtype.is_floating_point else 1
+
+
+def _is_default(argument: Any, value: Any) -> bool:
+    return argument.has_default_value() and isinstance(value, (int, float, str, list, type(None))) and value == argument.default_value
+
+
 def _call_text(op: str, node: Any) -> str:
     """"max_pool2d of 'layer1.pool'": a call and the module that it is in."""
     modules = list(node.meta.get("nn_module_stack", {}).values())
@@ -544,12 +599,39 @@ def _quiet() -> Iterator[None]:
 
 def _place(error: Exception) -> str:
     """Where in the model's code the error came from: the innermost line that is neither torch's, Python's nor this file's."""
+    return _innermost(traceback.extract_tb(error.__traceback__))
+
+
+def _innermost(frames: Sequence[traceback.FrameSummary]) -> str:
     torchs, pythons = os.path.dirname(torch.__file__) + os.sep, sysconfig.get_path("stdlib") + os.sep
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+    for frame in reversed(frames):
         is_pythons = frame.filename.startswith(pythons) and "site-packages" not in frame.filename
         if not frame.filename.startswith((torchs, __file__)) and not is_pythons:
             return f", at {frame.filename}:{frame.lineno}: `{frame.line}`"
     return ""
+
+
+class _TrainsInEval(TorchDispatchMode):
+    """Finds what a model in eval mode does as in training, which a captured model does not do in eval mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reason = ""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = func._schema.name.removeprefix("aten::")
+        given = {one.name: value for one, value in zip(func._schema.arguments, args)} | kwargs
+        does = ""
+        if "batch_norm" in name and given.get("training", name == "_batch_norm_with_update") and given.get("running_mean") is not None:
+            does = "batch_norm uses the batch's statistics"
+        elif name in ("native_dropout", "bernoulli_"):
+            does = "dropout drops"
+        if does and not self.reason:
+            stack = traceback.extract_stack()[:-1]
+            begin = max(i for i, frame in enumerate(stack) if frame.filename == __file__)
+            self.reason = f"{does} in eval mode, too{_innermost(stack[begin + 1 :])}; give it training=self.training"
+        return func(*args, **kwargs)
 
 
 def onnx_model(model: torch.nn.Module, example: torch.Tensor) -> tuple[bytes, list[str], list[str], dict[str, str]]:
@@ -607,6 +689,16 @@ def _images(example: torch.Tensor | Sequence[int]) -> torch.Tensor:
     return example.detach().cpu().to(torch.float32)
 
 
+def _warn_of_other_dtypes(model: torch.nn.Module) -> None:
+    """dlpipe keeps the state as f32 and i64, and `dlpipe export-weights` writes it so."""
+    others = [f"'{name}' ({str(tensor.dtype).removeprefix('torch.')})" for name, tensor in model.state_dict().items()
+              if tensor.dtype not in (torch.float32, torch.int64)]  # fmt: skip
+    if others:
+        logging.getLogger("dlpipe").warning(
+            "[capture] the file has %s%s as float32 or int64, and so do exported weights; load_state_dict converts them back",
+            ", ".join(others[:3]), f" and {len(others) - 3} more" if len(others) > 3 else "")  # fmt: skip
+
+
 def write(model: torch.nn.Module, example: torch.Tensor | Sequence[int], path: bytes, name: str, check: bool) -> None:
     """Implements `dlpipe.capture`."""
     if isinstance(model, type):
@@ -629,17 +721,20 @@ def write(model: torch.nn.Module, example: torch.Tensor | Sequence[int], path: b
         model.eval()
         if rows is not None:
             metadata = torch_detection.description(detector, rows, example)
-        with torch.no_grad():
+        with torch.no_grad(), _TrainsInEval() as found:
             try:
                 expected = model(example[:1])
             except Exception as error:  # of any kind: the model's own code
                 raise MisuseError(f"[capture] the model raised an error for images {list(example[:1].shape)}: {said(error)}; give an "
                                   "example or image sizes that it accepts, and a model whose only input is images") from error  # fmt: skip
+        if found.reason:
+            raise refuse(found.reason)
         model.train()
         data, parameters, buffers, aliases = onnx_model(model, example)
     finally:
         for module, training in modes:
             module.training = training
+    _warn_of_other_dtypes(model)
     expected = _first(expected)
     unchecked = path + b".%d.unchecked" % os.getpid()
     try:

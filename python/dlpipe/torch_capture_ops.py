@@ -1,8 +1,9 @@
 """ATen's ops as ONNX-shaped nodes: what `torch_capture.py` calls for each call of a traced model.
 
-A row of `OPS` is an op's name without its overload. Its function gets the graph, where `graph.sizes` is the output's shape, and the
-call's arguments as ATen orders and names them. It returns the output, or a list of several. Nodes of the domain "dlpipe" are those
-that ONNX lacks; engine/onnx/import_training.cpp has their code.
+A row of `OPS` is an op's name without its overload. Its function gets the graph, where `graph.sizes` is the output's shape; the
+arguments without defaults by position; and by ATen's names those of the others that differ from their defaults and are not in
+`WITHOUT_EFFECT`. A call with an argument that the function lacks is refused, so a function has no `**kwargs`. It returns the output,
+or a list of several. Nodes of the domain "dlpipe" are those that ONNX lacks; engine/onnx/import_training.cpp has their code.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 import torch
 
+from dlpipe import onnx_bytes
 from dlpipe.torch_capture import _BATCHES, Batch, Drawn, Graph, Named, Pair, Ref, refuse
 
 Op = Callable[..., Any]
@@ -43,18 +45,21 @@ def _pair(value: int | Sequence[int], count: int = 2) -> list[int]:
 
 
 def _plain(name: str, **attributes: Any) -> Op:
-    """An op of one tensor. Its other arguments are ignored."""
-    return lambda g, x, *args, **kwargs: g.emit(name, x, **attributes)
+    """An op of one tensor."""
+    return lambda g, x: g.emit(name, x, **attributes)
 
 
-def _same(g: Graph, x: Any, *args: Any, **kwargs: Any) -> Any:
-    return x
+def _same(g: Graph, x: Any, *_: Any) -> Any:
+    """The other arguments are a dtype or a device, or a tensor that has them."""
+    return x if not isinstance(x, Ref) or g.dtype_of(x) == g.dtype else g.emit("Identity", x)
 
 
 def _binary(name: str) -> Op:
     def op(g: Graph, a: Any, b: Any, alpha: float = 1, rounding_mode: str | None = None) -> Any:
         if rounding_mode is not None:
             raise refuse("a division that rounds")
+        if name == "Add" and g.dtype is torch.bool:
+            raise refuse("a sum of booleans")
         if name == "Mul":
             for x, drawn in ((a, b), (b, a)):
                 if isinstance(drawn, Drawn):
@@ -93,15 +98,35 @@ def _lerp(g: Graph, x: Any, end: Any, weight: Any) -> Ref:
 
 
 def _pow(g: Graph, x: Any, exponent: Any) -> Any:
-    if not isinstance(exponent, (int, float)):
+    exponent = _number(exponent)
+    if not isinstance(exponent, float):
         raise refuse("a power whose exponent is a tensor")
     if isinstance(x, (int, float)):
         raise refuse("a power whose base is a number")
-    return x if exponent == 1 else g.emit("Pow", x, float(exponent))
+    return x if exponent == 1 else g.emit("Pow", x, exponent)
 
 
-def _clamp(g: Graph, x: Any, min: float | None = None, max: float | None = None) -> Ref:
-    return g.emit("Clip", x, None if min is None else float(min), None if max is None else float(max))
+def _clamp(g: Graph, x: Any, min: Any = None, max: Any = None) -> Any:
+    least, most = _number(min), _number(max)
+    if all(one is None or isinstance(one, float) for one in (least, most)):
+        return g.emit("Clip", x, least, most)
+    # Unlike those of maximum and minimum, PyTorch's gradient of a number that equals its bound is the number's.
+    if least is not None:
+        x = g.emit("Where", g.emit("Less", x, least), least, x)
+    return x if most is None else g.emit("Where", g.emit("Greater", x, most), most, x)
+
+
+def _number(value: Any) -> Any:
+    """A number, or a tensor of one that is known now, as a float. Other values are unchanged."""
+    is_one = isinstance(value, (int, float)) or isinstance(value, torch.Tensor) and value.dim() == 0
+    return float(value) if is_one else value
+
+
+def _root(g: Graph, squares: Any) -> Ref:
+    """The root of a sum of squares, whose gradient is 0 where the sum is 0, as that of PyTorch's norm and std. A root alone would have
+    0 times infinity there."""
+    is_zero = g.emit("Cast", g.emit("Equal", squares, 0.0), to=onnx_bytes.FLOAT)
+    return g.emit("Sub", g.emit("Sqrt", g.emit("Add", squares, is_zero)), is_zero)
 
 
 def _rsqrt(g: Graph, x: Any) -> Ref:
@@ -119,7 +144,13 @@ def _elu(g: Graph, x: Any, alpha: float = 1, scale: float = 1, input_scale: floa
 
 
 def _softplus(g: Graph, x: Any, beta: float = 1, threshold: float = 20) -> Ref:
-    return g.emit("Softplus", x) if beta == 1 else g.emit("Mul", g.emit("Softplus", g.emit("Mul", x, float(beta))), 1.0 / beta)
+    if beta == 0:
+        raise refuse("a softplus with beta=0")
+    scaled = x if beta == 1 else g.emit("Mul", x, float(beta))
+    y = g.emit("Softplus", scaled)
+    y = y if beta == 1 else g.emit("Mul", y, 1.0 / beta)
+    # Above 20 the two are the same f32 number, and so are their gradients.
+    return y if threshold >= 20 else g.emit("Where", g.emit("Greater", scaled, float(threshold)), x, y)
 
 
 def _prelu(g: Graph, x: Any, weight: Any) -> Ref:
@@ -157,7 +188,7 @@ def _baddbmm(g: Graph, x: Any, a: Any, b: Any, beta: float = 1, alpha: float = 1
     return g.emit("Add", x if beta == 1 else g.emit("Mul", x, float(beta)), product)
 
 
-def _einsum(g: Graph, equation: str, tensors: Sequence[Any], path: Any = None) -> Ref:
+def _einsum(g: Graph, equation: str, tensors: Sequence[Any]) -> Ref:
     return g.emit("Einsum", *tensors, equation=equation)
 
 
@@ -181,8 +212,12 @@ def _attention(g: Graph, q: Any, k: Any, v: Any, attn_mask: Any = None, dropout_
     scores = g.emit("MatMul", q if factor == 1 else g.emit("Mul", q, factor), _turned(g, k))
     if is_causal:
         scores = g.emit("Add", scores, torch.full((rows, columns), -math.inf).triu(1))
-    elif isinstance(attn_mask, torch.Tensor) and attn_mask.dtype is torch.bool:
-        scores = g.emit("Add", scores, torch.zeros(attn_mask.shape).masked_fill(~attn_mask, -math.inf))
+    elif attn_mask is not None and g.dtype_of(attn_mask) is torch.bool:
+        mask = attn_mask.tensor if isinstance(attn_mask, Named) else attn_mask
+        if isinstance(mask, torch.Tensor):
+            scores = g.emit("Add", scores, torch.zeros(mask.shape).masked_fill(~mask, -math.inf))
+        else:
+            scores = g.emit("Where", mask, scores, -math.inf)
     elif attn_mask is not None:
         scores = g.emit("Add", scores, attn_mask)
     weights = g.emit("Softmax", scores, axis=-1)
@@ -229,6 +264,11 @@ def _max_pool(g: Graph, x: Any, kernel_size: Any, stride: Any = (), padding: Any
     kernel = _pair(kernel_size)
     return g.emit("MaxPool", x, kernel_shape=kernel, strides=_pair(stride or kernel), pads=_pair(padding) * 2, dilations=_pair(dilation),
                   ceil_mode=int(ceil_mode))  # fmt: skip
+
+
+def _max_pool_with_indices(g: Graph, x: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1,
+                           ceil_mode: bool = False) -> list[Ref]:  # fmt: skip
+    return [_max_pool(g, x, kernel_size, stride, padding, dilation, ceil_mode)]
 
 
 def _avg_pool(g: Graph, x: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True,
@@ -283,15 +323,24 @@ def _largest_of_windows(g: Graph, x: Any, axis: int, size: int, count: int) -> R
     return parts[0] if count == 1 else g.emit("Concat", *parts, axis=axis)
 
 
-def _resize(mode: str) -> Op:
-    def op(g: Graph, x: Any, *args: Any, align_corners: bool = False, **kwargs: Any) -> Ref:
-        if mode == "linear" and len(args) > 1 and isinstance(args[1], bool):
-            align_corners = args[1]
-        places = "asymmetric" if mode == "nearest" else "align_corners" if align_corners else "half_pixel"
-        return g.emit("Resize", x, None, None, g.ints(g.sizes[2:]), mode=mode, coordinate_transformation_mode=places, nearest_mode="floor",
-                      axes=[2, 3])  # fmt: skip
+def _resize(g: Graph, x: Any, mode: str, places: str, factors: Sequence[float | None] | None) -> Ref:
+    for size, made, factor in zip(g.shape(x)[2:], g.sizes[2:], factors or ()):
+        if factor is not None and size * factor != made:
+            raise refuse(f"a scale_factor of {factor:.6g} makes {made} of {size}, and places pixels by the factor instead of the sizes; give "
+                         "recompute_scale_factor=True or size=")  # fmt: skip
+    return g.emit("Resize", x, None, None, g.ints(g.sizes[2:]), mode=mode, coordinate_transformation_mode=places, nearest_mode="floor",
+                  axes=[2, 3])  # fmt: skip
 
-    return op
+
+def _nearest(g: Graph, x: Any, output_size: Any, scale_factors: Any = None, scales_h: Any = None, scales_w: Any = None) -> Ref:
+    return _resize(g, x, "nearest", "asymmetric", scale_factors or (scales_h, scales_w))
+
+
+def _bilinear_resize(g: Graph, x: Any, output_size: Any, align_corners: bool, scale_factors: Any = None, scales_h: Any = None,
+                     scales_w: Any = None) -> Ref:  # fmt: skip
+    if align_corners:  # PyTorch ignores the factors
+        return _resize(g, x, "linear", "align_corners", None)
+    return _resize(g, x, "linear", "half_pixel", scale_factors or (scales_h, scales_w))
 
 
 def _pixel_shuffle(g: Graph, x: Any, factor: int) -> Ref:
@@ -302,9 +351,7 @@ def _pixel_unshuffle(g: Graph, x: Any, factor: int) -> Ref:
     return g.emit("SpaceToDepth", x, blocksize=factor, mode="CRD")
 
 
-def _pad(g: Graph, x: Any, pad: Sequence[int], mode: Any = "constant", value: Any = None) -> Ref:
-    if not isinstance(mode, str):  # constant_pad_nd
-        mode, value = "constant", mode
+def _pad(g: Graph, x: Any, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Ref:
     rank = _rank(g, x)
     before, behind = [0] * rank, [0] * rank
     for i in range(len(pad) // 2):  # the last axis first
@@ -324,7 +371,8 @@ def _affine(channels: int, weight: Any, bias: Any) -> tuple[Any, Any]:
     return _ones(channels) if weight is None else weight, _ones(channels, 0.0) if bias is None else bias
 
 
-def _batch_norm(g: Graph, x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float, *_: Any) -> Ref:
+def _batch_norm(g: Graph, x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float,
+                cudnn_enabled: bool) -> Ref:  # fmt: skip
     channels, rank = g.shape(x)[1], _rank(g, x)
     if mean is None:
         # Norms by the batch's statistics that keep none, such as those of a convolution's weights.
@@ -349,7 +397,7 @@ def _standardized(g: Graph, x: Any, axes: Sequence[int], eps: float) -> Ref:
     return g.emit("Div", distance, g.emit("Sqrt", g.emit("Add", variance, float(eps))))
 
 
-def _layer_norm(g: Graph, x: Any, shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any) -> Ref:
+def _layer_norm(g: Graph, x: Any, shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Ref:
     weight = torch.ones(list(shape)) if weight is None else weight
     return g.emit("LayerNormalization", x, weight, bias, axis=-len(shape), epsilon=float(eps))
 
@@ -360,14 +408,14 @@ def _rms_norm(g: Graph, x: Any, shape: Sequence[int], weight: Any = None, eps: f
     return g.emit("RMSNormalization", x, weight, axis=-len(shape), epsilon=float(eps))
 
 
-def _group_norm(g: Graph, x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any) -> Ref:
+def _group_norm(g: Graph, x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Ref:
     channels = g.shape(x)[1]
     weight, bias = _affine(channels, weight, bias)
     return g.emit("GroupNormalization", x, weight, bias, num_groups=groups, epsilon=float(eps))
 
 
 def _instance_norm(g: Graph, x: Any, weight: Any, bias: Any, mean: Any, var: Any, use_input_stats: bool, momentum: float, eps: float,
-                   *_: Any) -> Ref:  # fmt: skip
+                   cudnn_enabled: bool) -> Ref:  # fmt: skip
     if not use_input_stats or mean is not None:
         raise refuse("an instance norm with running statistics")
     channels = g.shape(x)[1]
@@ -376,7 +424,7 @@ def _instance_norm(g: Graph, x: Any, weight: Any, bias: Any, mean: Any, var: Any
 
 
 def _softmax(name: str) -> Op:
-    return lambda g, x, dim, *args, **kwargs: g.emit(name, x, axis=dim)
+    return lambda g, x, dim: g.emit(name, x, axis=dim)
 
 
 def _weight_norm(g: Graph, v: Any, gain: Any, dim: int = 0) -> Ref:
@@ -388,19 +436,17 @@ def _weight_norm(g: Graph, v: Any, gain: Any, dim: int = 0) -> Ref:
 def _extreme(name: str, of_two: str) -> Op:
     """max and min: of all elements, of an axis (the indices can't be read), or of two tensors."""
 
-    def op(g: Graph, x: Any, *args: Any, **kwargs: Any) -> Any:
-        if args and not isinstance(args[0], int):
-            return g.emit(of_two, x, *args)
-        y = _reduce(name)(g, x, *args, **kwargs)
-        return [y] if args or kwargs else y
+    def op(g: Graph, x: Any, other_or_dim: Any = None, keepdim: bool = False) -> Any:
+        if other_or_dim is not None and not isinstance(other_or_dim, int):
+            return g.emit(of_two, x, other_or_dim)
+        y = _reduce(name)(g, x, other_or_dim, keepdim)
+        return y if other_or_dim is None else [y]
 
     return op
 
 
 def _reduce(name: str) -> Op:
-    def op(g: Graph, x: Any, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Ref:
-        if isinstance(dim, torch.dtype):
-            dim = None
+    def op(g: Graph, x: Any, dim: Any = None, keepdim: bool = False) -> Ref:
         return g.emit(name, x, g.ints(_axes(g, x, dim)), keepdims=int(keepdim))
 
     return op
@@ -408,9 +454,14 @@ def _reduce(name: str) -> Op:
 
 def _variance(g: Graph, x: Any, dim: Any, correction: float, keepdim: bool) -> tuple[Ref, Ref]:
     axes = _axes(g, x, dim)
-    count = math.prod(g.shape(x)[axis] for axis in axes)
+    sizes = [g.shape(x)[axis] for axis in axes]
     mean, _, variance = _spread(g, x, axes, keepdim)
     if correction:
+        if any(isinstance(size, Batch) for size in sizes):
+            raise refuse("a variance over the batch; give unbiased=False")
+        count = math.prod(sizes)
+        if count <= correction:
+            raise refuse(f"a variance of {count} numbers with a correction of {correction:g}, which is NaN or infinite; give unbiased=False")
         variance = g.emit("Mul", variance, count / (count - correction))
     return variance, mean if keepdim else g.emit("Squeeze", mean, g.ints(axes))
 
@@ -424,22 +475,29 @@ def _var(g: Graph, x: Any, dim: Any = None, unbiased: Any = None, keepdim: bool 
 
 
 def _std(g: Graph, x: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, correction: Any = None) -> Ref:
-    return g.emit("Sqrt", _var(g, x, dim, unbiased, keepdim, correction))
+    return _root(g, _var(g, x, dim, unbiased, keepdim, correction))
 
 
 def _var_mean(g: Graph, x: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, correction: Any = None) -> list[Ref]:
     return list(_variance(g, x, dim, _correction(unbiased, correction), keepdim))
 
 
-def _vector_norm(g: Graph, x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Ref:
+def _std_mean(g: Graph, x: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, correction: Any = None) -> list[Ref]:
+    variance, mean = _variance(g, x, dim, _correction(unbiased, correction), keepdim)
+    return [_root(g, variance), mean]
+
+
+def _vector_norm(g: Graph, x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False) -> Ref:
     if ord not in (1, 2):
         raise refuse(f"a norm of order {ord}")
     axes = g.ints(_axes(g, x, dim))
     if ord == 1:
         return g.emit("ReduceL1", x, axes, keepdims=int(keepdim))
-    # As in PyTorch, the gradient of a vector of zeros is 0. A root alone would have 0 times infinity there.
-    squares = g.emit("ReduceSum", g.emit("Mul", x, x), axes, keepdims=int(keepdim))
-    return g.emit("Sqrt", g.emit("Clip", squares, 1e-37))
+    return _root(g, g.emit("ReduceSum", g.emit("Mul", x, x), axes, keepdims=int(keepdim)))
+
+
+def _norm(g: Graph, x: Any, p: float | None = 2, dim: Any = None, keepdim: bool = False) -> Ref:
+    return _vector_norm(g, x, 2 if p is None else p, dim, keepdim)
 
 
 # ---- chance
@@ -457,13 +515,13 @@ def _channel_dropout(g: Graph, x: Any, p: float, train: bool) -> Any:
     return _dropped(g, x, Drawn((Batch(1), g.shape(x)[1], *[1] * (_rank(g, x) - 2)), 1 - p, True))
 
 
-def _bernoulli_in_place(g: Graph, x: Any, p: Any = 0.5, generator: Any = None) -> Drawn:
+def _bernoulli_in_place(g: Graph, x: Any, p: Any = 0.5) -> Drawn:
     if not isinstance(p, float) or isinstance(x, Ref):
         raise refuse("random numbers whose probability is a tensor")
     return Drawn(tuple(g.shape(x)), p, False)
 
 
-def _bernoulli(g: Graph, x: Any, p: Any = None, generator: Any = None) -> Drawn:
+def _bernoulli(g: Graph, x: Any, p: Any = None) -> Drawn:
     """A draw with probabilities, which must all be the same number."""
     first = x.first if isinstance(x, Pair) else x
     if p is not None or not isinstance(first, torch.Tensor) or not bool((first == first.flatten()[0]).all()):
@@ -479,35 +537,33 @@ def _full(g: Graph, value: float) -> Any:
     return Pair(*made) if any(isinstance(size, Batch) for size in g.sizes) else made[0]
 
 
-def _filled(value: float | None) -> Op:
-    def op(g: Graph, *args: Any, **kwargs: Any) -> Any:
-        number = value
-        if number is None:  # full, new_full, full_like
-            numbers = [one for one in args[1:] if isinstance(one, (int, float))]
-            number = float(kwargs.get("fill_value", numbers[0] if numbers else 0))
-        return _full(g, float(number))
-
-    return op
+def _filled(value: float) -> Op:
+    return lambda g, *_: _full(g, value)  # of a size, of a tensor, or of both
 
 
-def _empty(g: Graph, *args: Any, **kwargs: Any) -> Any:
-    return _full(g, 0.0)
+def _full_of(g: Graph, *args: Any) -> Any:
+    """full, new_full, full_like; the number is the last."""
+    return _fill(g, None, args[-1])
 
 
 def _fill(g: Graph, x: Any, value: Any = 0) -> Any:
-    if not isinstance(value, (int, float)):
+    number = _number(value)
+    if not isinstance(number, float):
         raise refuse("a fill with a tensor")
-    return _full(g, float(value))
+    return _full(g, number)
 
 
-def _copy(g: Graph, x: Any, source: Any, *_: Any) -> Any:
+def _copy(g: Graph, x: Any, source: Any) -> Any:
     return source if g.shape(source) == g.sizes else g.emit("Expand", source, g.ints(g.sizes))
 
 
 # ---- shapes
 
 
-def _view(g: Graph, x: Any, *args: Any, **kwargs: Any) -> Any:
+def _view(g: Graph, x: Any, *args: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """view, reshape, flatten, squeeze and others: by the output's shape."""
+    if args and isinstance(args[0], torch.dtype):
+        raise refuse("a view of its bits as another dtype")
     return x if g.shape(x) == g.sizes else g.reshape(x, g.sizes)
 
 
@@ -534,7 +590,7 @@ def _movedim(g: Graph, x: Any, source: Any, destination: Any) -> Ref:
     return g.emit("Transpose", x, perm=[placed[axis] if axis in placed else next(rest) for axis in range(rank)])
 
 
-def _expand(g: Graph, x: Any, *args: Any, **kwargs: Any) -> Any:
+def _expand(g: Graph, x: Any, *_: Any) -> Any:
     return x if g.shape(x) == g.sizes else g.emit("Expand", x, g.ints(g.sizes))
 
 
@@ -547,7 +603,7 @@ def _repeat(g: Graph, x: Any, repeats: Sequence[Any]) -> Any:
     return g.emit("Tile", wide, g.ints(repeats))
 
 
-def _repeat_interleave(g: Graph, x: Any, repeats: Any, dim: int | None = None, **kwargs: Any) -> Ref:
+def _repeat_interleave(g: Graph, x: Any, repeats: Any, dim: int | None = None) -> Ref:
     if not isinstance(repeats, int) or dim is None:
         raise refuse("repeat_interleave with a tensor of repeats, or without dim")
     shape, axis = g.shape(x), _axis(g, x, dim)
@@ -566,7 +622,7 @@ def _stack(g: Graph, tensors: Sequence[Any], dim: int = 0) -> Ref:
     return g.emit("Concat", *[g.emit("Unsqueeze", one, g.ints([axis])) for one in tensors], axis=axis)
 
 
-def _split(g: Graph, x: Any, *args: Any, **kwargs: Any) -> list[Ref]:
+def _split(g: Graph, x: Any, sizes_or_count: Any, dim: int = 0) -> list[Ref]:
     """split, split_with_sizes, chunk, tensor_split: by the sizes of the outputs."""
     first, shape = g.sizes[0], g.shape(x)
     differs = [axis for axis in range(len(shape)) if first[axis] != shape[axis]]
@@ -669,7 +725,11 @@ def _index_select(g: Graph, x: Any, dim: int, index: Any) -> Ref:
     return g.emit("Gather", x, _known_index(index), axis=_axis(g, x, dim))
 
 
-def _embedding(g: Graph, weight: Any, ids: Any, *args: Any, **kwargs: Any) -> Ref:
+def _embedding(g: Graph, weight: Any, ids: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False) -> Ref:
+    if scale_grad_by_freq:
+        raise refuse("an embedding with scale_grad_by_freq=True")
+    if padding_idx >= 0 and bool((_known_index(ids) == padding_idx).any()):
+        raise refuse(f"an embedding that reads the row padding_idx={padding_idx}, which PyTorch doesn't train")
     return g.emit("Gather", weight, ids, axis=0)
 
 
@@ -689,6 +749,12 @@ def _unfold(g: Graph, x: Any, kernel_size: Any, dilation: Any = 1, padding: Any 
     return g.reshape(g.emit("Concat", *parts, axis=2), [n, channels * kh * kw, rows * columns])
 
 
+#: Arguments that change no numbers. A dtype does, if it is no float's: `torch_capture.py` looks at the dtype of the result.
+WITHOUT_EFFECT = frozenset({"copy", "cudnn_enable", "cudnn_enabled", "device", "dtype", "generator", "implicit", "layout", "memory_format",
+                            "non_blocking", "output_size", "path", "pin_memory", "sparse"})  # fmt: skip
+#: Calls that may return booleans or integers for floats. The others would round or compare, which dlpipe's counterparts don't.
+OF_ANY_DTYPE = frozenset({"empty_like", "eq", "full_like", "ge", "gt", "le", "lt", "new_empty", "new_full", "new_ones", "new_zeros", "ones_like",
+                          "zeros_like"})  # fmt: skip
 #: Calls that do not change the results.
 IGNORED = frozenset({"_assert_tensor_metadata", "_assert_scalar", "_assert_async", "sym_constrain_range_for_size"})
 #: Calls with random results.
@@ -718,7 +784,7 @@ OPS: dict[str, Op] = {
     "gt": _binary("Greater"),
     "hardsigmoid": _plain("HardSigmoid", alpha=1 / 6, beta=0.5),
     "hardswish": _plain("HardSwish"),
-    "hardtanh": lambda g, x, least=-1.0, most=1.0: _clamp(g, x, least, most),
+    "hardtanh": lambda g, x, min_val=-1.0, max_val=1.0: _clamp(g, x, min_val, max_val),
     "le": _binary("LessOrEqual"),
     "leaky_relu": _leaky_relu,
     "lerp": _lerp,
@@ -771,15 +837,15 @@ OPS: dict[str, Op] = {
     "conv2d": _conv,
     "conv_transpose2d": _conv_transpose,
     "convolution": _convolution,
-    "constant_pad_nd": _pad,
+    "constant_pad_nd": lambda g, x, pad, value=0: _pad(g, x, pad, value=value),
     "im2col": _unfold,
     "max_pool2d": _max_pool,
-    "max_pool2d_with_indices": lambda g, *args, **kwargs: [_max_pool(g, *args, **kwargs)],
+    "max_pool2d_with_indices": _max_pool_with_indices,
     "pad": _pad,
     "pixel_shuffle": _pixel_shuffle,
     "pixel_unshuffle": _pixel_unshuffle,
-    "upsample_bilinear2d": _resize("linear"),
-    "upsample_nearest2d": _resize("nearest"),
+    "upsample_bilinear2d": _bilinear_resize,
+    "upsample_nearest2d": _nearest,
     # norms, softmax, reductions
     "amax": _reduce("ReduceMax"),
     "amin": _reduce("ReduceMin"),
@@ -793,10 +859,11 @@ OPS: dict[str, Op] = {
     "max": _extreme("ReduceMax", "Max"),
     "mean": _reduce("ReduceMean"),
     "min": _extreme("ReduceMin", "Min"),
-    "norm": _vector_norm,
+    "norm": _norm,
     "rms_norm": _rms_norm,
     "softmax": _softmax("Softmax"),
     "std": _std,
+    "std_mean": _std_mean,
     "sum": _reduce("ReduceSum"),
     "_weight_norm": _weight_norm,
     "var": _var,
@@ -807,15 +874,15 @@ OPS: dict[str, Op] = {
     "dropout": _dropout,
     "feature_dropout": _channel_dropout,
     # tensors of one number
-    "empty": _empty,
-    "empty_like": _empty,
+    "empty": _filled(0),
+    "empty_like": _filled(0),
     "copy": _copy,
     "fill": _fill,
-    "zero": _fill,
-    "full": _filled(None),
-    "full_like": _filled(None),
-    "new_empty": _empty,
-    "new_full": _filled(None),
+    "zero": _filled(0),
+    "full": _full_of,
+    "full_like": _full_of,
+    "new_empty": _filled(0),
+    "new_full": _full_of,
     "new_ones": _filled(1),
     "new_zeros": _filled(0),
     "ones": _filled(1),
@@ -828,7 +895,7 @@ OPS: dict[str, Op] = {
     "alias": _same,
     "cat": _cat,
     "chunk": _split,
-    "clone": lambda g, x, *args, **kwargs: g.emit("Identity", x) if isinstance(x, (Ref, Named)) else x,
+    "clone": lambda g, x: g.emit("Identity", x) if isinstance(x, (Ref, Named)) else x,
     "concat": _cat,
     "contiguous": _same,
     "detach": _same,
