@@ -232,23 +232,25 @@ Status Loader::Flow::check_state(const SourceState& state) const {
     return refuse(concat("its dataset is ", state.dataset_id, ", but ", setup->options.data, " is ",
                          setup->dataset->id(), "; give the dataset that the run began with"));
   }
+  const auto grains = static_cast<int64_t>(state.grain_chains.size());
+  if (grains != 0 && grains != setup->options.grains) {
+    return refuse(concat("its batches have ", grains, " grains, but this one's have ", setup->options.grains,
+                         "; keep --grains"));
+  }
   if (state.pipeline_id != setup->pipeline_id) {
+    const bool mixes_ranks = setup->mixing.is_on() && setup->options.grains == 1;
     return refuse(
         concat("its pipeline is ", state.pipeline_id, ", but this one is ", setup->pipeline_id,
                "; keep everything that determines the batches: the fields and their dtype, --augment "
                "(mean and std are part of it), "
-               "channels, views, --mixup, --cutmix, the mask's fill, the global batch, --limit and "
-               "chosen samples, shuffling, the "
+               "channels, views, --mixup, --cutmix, ",
+               mixes_ranks ? "--world (each rank mixes only its own samples), " : "",
+               "the mask's fill, the global batch, --limit and chosen samples, --sampler, shuffling, the "
                "last batch, and what is done with bad samples"));
   }
   if (state.seed != setup->options.seed) {
     return refuse(
         concat("its seed is ", state.seed, ", but this one's is ", setup->options.seed, "; keep --seed"));
-  }
-  const auto grains = static_cast<int64_t>(state.grain_chains.size());
-  if (setup->options.grains > 1 && grains != 0 && grains != setup->options.grains) {
-    return refuse(concat("its batches have ", grains, " grains, but this one's have ", setup->options.grains,
-                         "; keep --grains"));
   }
   const int64_t batches = setup->sampler.batches_per_epoch();
   if (state.epoch < 0 || state.batch_index < 0 || state.batch_index > batches ||

@@ -92,7 +92,8 @@ class Loader:
             exactly the same (dlpipe.convert_augment): with ToTensor images are floats in [0, 1] or normalised.
         batch: samples of a batch, on this rank. Default: 64.
         global_batch: instead of `batch`: samples of a batch over all ranks, a multiple of `world`. The batches are then the same for
-            every world size, and a state can be resumed with another one.
+            every world size, and a state can be resumed with another one. Not with mixup and cutmix: each rank mixes only its own
+            samples, so they have other partners.
         views: number of augmented views of each image, each with its own random draws, as SimCLR, BYOL and DINO need. The image,
             and masks, are then lists: `for (one, two), labels in loader` with views=2. All are parts of one array in the
             batch's memory, in which the views of an image are adjacent (JAX copies them). stats() and doctor() count views.

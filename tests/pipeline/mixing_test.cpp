@@ -240,6 +240,28 @@ TEST_F(MixedBatches, ChangeTheChainAndThePipelineButNotThePixels) {
   });
 }
 
+// Partners are of one rank's batch or of one grain, so only grains make the batches independent of the number of ranks.
+TEST_F(MixedBatches, AnotherNumberOfRanksHasOtherPartnersUnlessGrainsStayTheSame) {
+  LoaderOptions two = options();
+  two.batch = 4;
+  two.world = 2;
+  const auto resume = [](const LoaderOptions& whole, const LoaderOptions& part) {
+    return open_loader(whole)->seek(open_loader(part)->state());
+  };
+  const Status refused = resume(options(), two);
+  EXPECT_EQ(refused.code(), ErrorCode::kMisuse);
+  EXPECT_NE(refused.message().find("--world"), std::string::npos) << refused.message();
+  LoaderOptions grains = options();
+  grains.grains = two.grains = 2;
+  EXPECT_TRUE(resume(grains, two).ok());
+  const Status other_grains = resume(options(), two);
+  EXPECT_NE(other_grains.message().find("keep --grains"), std::string::npos) << other_grains.message();
+  LoaderOptions plain = options();
+  plain.mixup = plain.cutmix = two.mixup = two.cutmix = 0;
+  two.grains = 1;
+  EXPECT_TRUE(resume(plain, two).ok());
+}
+
 TEST_F(MixedBatches, PaddingAndDroppedSamplesStayOut) {
   LoaderOptions o = options();
   o.data = *dir_ / "bad";

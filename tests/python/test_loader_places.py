@@ -228,6 +228,21 @@ def test_a_global_batch_is_the_same_for_every_world_size(train, world, monkeypat
     assert_same(joined, batches_of(alone, 2))
 
 
+@pytest.mark.parametrize("mixing", [{"mixup": 0.3}, {"cutmix": 1.0}])
+def test_each_rank_mixes_only_its_own_samples(train, mixing):
+    def rank_of(rank, world):
+        return Loader(train, augment=CROP, global_batch=32, dtype="f32", seed=4, rank=rank, world=world, **mixing)
+
+    alone, ranks = rank_of(0, 1), [rank_of(rank, 2) for rank in range(2)]
+    whole, parts = next(iter(alone)), [next(iter(loader)) for loader in ranks]
+    joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in ("sample_ids", "label", "lam", "image")}
+    for name in ("sample_ids", "label", "lam"):
+        np.testing.assert_array_equal(joined[name], getattr(whole, name))
+    assert not np.array_equal(joined["image"], whole.image)  # the partners are others
+    with pytest.raises(dlpipe.MisuseError, match=r"keep everything .* world \(each rank mixes only its own samples\)"):
+        alone.load_state_dict(ranks[0].state_dict())
+
+
 def test_a_global_batch_that_no_rank_can_take_a_part_of(train):
     with pytest.raises(dlpipe.MisuseError, match="global_batch 30 can't be divided evenly among 4 ranks"):
         Loader(train, augment=CROP, global_batch=30, rank=0, world=4)
