@@ -394,7 +394,12 @@ constexpr engine::OptionDefault kBetaOptions[] = {{"loss-beta", "1"}};
 constexpr std::array<LossRecord, 16> kRecords = {{
     {"cross_entropy", "softmax and the logarithm of the label's probability", cross_entropy_loss,
      kCrossEntropyOptions, "classify, segment"},
-    {"dice", "1 minus the Dice coefficient of each class, over the batch", dice_loss, {}, "segment"},
+    {"dice",
+     "1 minus the mean over classes of the smoothed Dice coefficient, (2 |p t| + 1) / (|p| + |t| + 1), over "
+     "all pixels of the batch",
+     dice_loss,
+     {},
+     "segment"},
     {"cross_entropy_dice", "the sum of cross_entropy and dice", cross_entropy_dice_loss, kCrossEntropyOptions,
      "segment"},
     {"mse",
