@@ -23,6 +23,20 @@ Region all_of(const ImageSize& size) {
   return {0, 0, size.width, size.height};
 }
 
+/// Whether a movement that keeps axes also stretches one.
+bool stretches(const Movement& movement) {
+  const Place begin = movement.source({0, 0}), end = movement.source({1, 1});
+  return std::abs(end.x - begin.x) != 1 || std::abs(end.y - begin.y) != 1;
+}
+
+/// `at`, or if it is on the border of two pixels, a place just inside the right or lower one. Otherwise a flip before a resize
+/// would change which of the two is read, and masks of flipped images would be shifted by a pixel.
+double off_border(double at) {
+  constexpr double kRounding = 1e-9, kOff = 1e-6;
+  const double border = static_cast<int>(at + 0.5);
+  return std::abs(at - border) < kRounding ? border + kOff : at;
+}
+
 bool is_inside(const Place& place, const Region& seen) {
   return place.x >= seen.x && place.y >= seen.y && place.x <= seen.x + seen.width &&
          place.y <= seen.y + seen.height;
@@ -91,7 +105,8 @@ void Moving::add(const ChainPlan& plan) {
     const OpDraw& draw = plan.draws[i];
     if (!draw.active) continue;
     const ChainLink& link = *plan.links[i];
-    Step step{link.op->movement(draw), all_of(draw.in), all_of(draw.out), link.judge, &draw};
+    Step step{link.op->movement(draw), all_of(draw.in), all_of(draw.out), false, link.judge, &draw};
+    step.is_resize = step.movement.keeps_axes() && stretches(step.movement);
     if (!step.movement.is_none() || step.in != step.out || step.judge != nullptr)
       steps_.push_back(std::move(step));
   }
@@ -199,6 +214,7 @@ bool Moving::trace_axes(const Region& part, std::vector<int>& columns, std::vect
         at = x ? in.x : in.y;
         is_seen = x ? at >= step.in.x && at < step.in.x + step.in.width
                     : at >= step.in.y && at < step.in.y + step.in.height;
+        if (is_seen && step.is_resize) at = off_border(at);
       }
       traced[static_cast<size_t>(i)] = is_seen ? static_cast<int>(at) : kNowhere;
     }
@@ -257,6 +273,11 @@ void Moving::paint_mask_by_pixels(const ConstImageView& source, const ImageView&
       for (size_t x = 0; x < width; ++x)
         seen[x] &= static_cast<uint8_t>(int{xs[x] >= left} & int{xs[x] < right} & int{ys[x] >= top} &
                                         int{ys[x] < bottom});
+      for (size_t x = 0; step.is_resize && x < width; ++x) {
+        if (seen[x] == 0) continue;
+        xs[x] = off_border(xs[x]);
+        ys[x] = off_border(ys[x]);
+      }
     }
     uint8_t* const to = out.row(y) + part.x;
     for (size_t x = 0; x < width; ++x) {

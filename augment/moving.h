@@ -6,7 +6,8 @@
 //   image are clipped to it first.
 // - A point that leaves the image keeps its row and is no longer visible. Points keep their order: a caller that mirrors images
 //   and distinguishes left and right eyes renames them.
-// - A pixel of a mask is the one nearest to the source of its centre; pixels from outside of the image are `fill`. Padding that
+// - A pixel of a mask is the one nearest to the source of its centre; pixels from outside of the image are `fill`. Of two that are
+//   equally near, it is the right or lower one in the image that the resize reads, as in PyTorch's nearest-exact. Padding that
 //   mirrors or repeats the border does so in the mask; boxes and points are not repeated.
 // - Where objects of another image are pasted (chain_link.h), boxes below lose the sides that are covered, or are dropped, and
 //   covered points are no longer visible. The other image keeps the boxes of the pasted objects, and its points are visible if
@@ -55,6 +56,7 @@ class Moving {
     Movement movement;
     Region in;  // the visible part of the input, and of the output
     Region out;
+    bool is_resize = false;
     const BoxJudge* judge = nullptr;  // null: it drops no box
     const OpDraw* draw = nullptr;
     const Overlay* overlay = nullptr;  // if objects are pasted; null: they are not

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <fstream>
 #include <sstream>
+#include <string>
 
+#include "base/text.h"
 #include "tests/augment/chain_testing.h"
 #include "tests/base/test_file.h"
 
@@ -96,6 +98,37 @@ TEST(Moving, MasksHoldWhereThePixelsComeFrom) {
       const int64_t all = int64_t{plan.out.width} * plan.out.height;
       EXPECT_LE(others * (is_single ? 100 : 20), all)
           << expression << " epoch " << epoch << ": " << others << " of " << all;
+    }
+  }
+}
+
+// A resize that halves reads between two pixels. Its mask takes the lower one of its input, as PyTorch's nearest-exact does,
+// also where a flip or a turn came before.
+TEST(Moving, MasksOfFlippedImagesAreHalvedAsPyTorchHalvesThem) {
+  OwnedImage mask(kWidth, kHeight, 1);
+  for (size_t i = 0; i < mask.pixels.size(); ++i) mask.pixels[i] = static_cast<uint8_t>(i * 7 % 199);
+  for (const std::string before :
+       {"pad(2)", "hflip(1)", "vflip(1)", "transpose(1)", "rot90(1..1)", "rot90(2..2)", "rot90(3..3)",
+        "center_crop(40x60) hflip(1)", "hflip(1) pad(2)", "pad(4) rot90(1..1) vflip(1)"}) {
+    const Chain first = parse_or_die(before);
+    const OwnedImage whole = moved_mask(plan_or_die(first, {kWidth, kHeight, 3}, {}), mask, 200);
+    const int width = whole.width / 2, height = whole.height / 2;
+    for (const std::string after : {"", " hflip(1)"}) {
+      const std::string expression = before + concat(" resize(", height, "x", width, ")") + after;
+      const Chain chain = parse_or_die(expression);
+      const ChainPlan plan = plan_or_die(chain, {kWidth, kHeight, 3}, {});
+      const OwnedImage by_axes = moved_mask(plan, mask, 200);
+      OwnedImage by_pixels(width, height, 1), expected(width, height, 1);
+      std::fill(by_pixels.pixels.begin(), by_pixels.pixels.end(), uint8_t{200});
+      Moving(plan).paint_mask_by_pixels(mask.view(), by_pixels.view(), {0, 0, width, height});
+      for (int y = 0; y < height; ++y) {
+        for (int x = 0; x < width; ++x) {
+          const int from = after.empty() ? x : width - 1 - x;
+          expected.pixels[size_t(y) * size_t(width) + size_t(x)] = whole.at(2 * from + 1, 2 * y + 1);
+        }
+      }
+      EXPECT_EQ(by_axes.pixels, expected.pixels) << expression;
+      EXPECT_EQ(by_pixels.pixels, expected.pixels) << expression;
     }
   }
 }
