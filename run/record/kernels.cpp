@@ -28,11 +28,14 @@ Status save_kernels(const std::string& file) {
 }
 
 Status load_kernels(const std::string& file) {
-  DLPIPE_ASSIGN_OR_RETURN(const Json json, formats::read_json(file));
-  DLPIPE_RETURN_IF_ERROR(check_checksum(
-      json, file,
-      "without it kernels are chosen again, which may change the last bits; remove it to accept that"));
-  return engine::kernel_table().load(json.dump());
+  const char* const remedy =
+      "remove it to have the kernels chosen again, which may change the last bits if they were measured";
+  Result<Json> json = formats::read_json(file);
+  if (json.status().code() == ErrorCode::kCorrupt)
+    return Status(ErrorCode::kCorrupt, concat(json.status().message(), "; ", remedy));
+  if (!json.ok()) return json.status();
+  DLPIPE_RETURN_IF_ERROR(check_checksum(*json, file, remedy));
+  return engine::kernel_table().load(json->dump());
 }
 
 static std::string environment(const char* name) {

@@ -74,6 +74,12 @@ TEST_F(SessionTest, ARunOfAnotherOneDnnResumesWithKernelsChosenAnew) {
   EXPECT_EQ(resume_error(runs / "a")
                 .find("[checkpoint] " + (runs / "a/kernels.json") + " has changed or is corrupt"),
             0u);
+  for (const char* broken : {"", "{\"version\": 1", "\xff\xfe", "null"}) {  // truncated or overwritten
+    throw_if_error(formats::write_file(runs / "a/kernels.json", broken));
+    const std::string error = resume_error(runs / "a");
+    EXPECT_NE(error.find(runs / "a/kernels.json"), std::string::npos) << error;
+    EXPECT_NE(error.find("; remove it"), std::string::npos) << error;
+  }
   throw_if_error(formats::write_json(runs / "a/kernels.json", with_checksum(other)));
   EXPECT_FALSE(Session::resume(runs / "a")->train().stopped);
   EXPECT_NE(text_of(runs / "a/kernels.json").find(here), std::string::npos);
