@@ -243,7 +243,7 @@ class GraphRecord {
     record_.boxes = *images_.boxes;
     if (const auto own = graph_.metadata.find(kNormalizeKey); own != graph_.metadata.end()) {
       normalize_ = own->second;
-      published_ = {"torchvision", normalize_.c_str(), record_.default_size};
+      published_ = {"", normalize_.c_str(), record_.default_size};  // "": the model itself has the numbers
       record_.published = &published_;
     }
   }

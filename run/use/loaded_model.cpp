@@ -295,6 +295,8 @@ WeightsNormalization normalization_of(const WeightsSource& source, const engine:
                             : concat("the checkpoint's, of ", source.path)};
   }
   if (record.published == nullptr || channels != 3) return {};
+  if (std::string_view(record.published->publisher).empty())
+    return {record.published->normalize, "as the captured model records"};
   return {record.published->normalize,
           concat(record.published->publisher, "'s constants, because the names in ", source.path, " are ",
                  record.published->publisher, "'s")};

@@ -82,7 +82,8 @@ struct WeightsNormalization {
   std::string op;      // "normalize(mean=...,std=...)"; empty: unknown
   std::string origin;  // for the user
 };
-/// The checkpoint's if the source has one; else, for colour images, that of the published weights with the record's names.
+/// The checkpoint's if the source has one; else, for colour images, a captured model's own, or that of the published weights with
+/// the record's names.
 WeightsNormalization normalization_of(const WeightsSource& source, const engine::ModelRecord& record,
                                       int64_t channels, const augment::OpRegistry& registry);
 

@@ -164,6 +164,18 @@ TEST(WeightsSource, PublishedWeightsHaveTheirPublishersNormalisation) {
   EXPECT_EQ(normalization_of(source, record_of("resnet18_cifar"), 3, ops).op, "");
 }
 
+TEST(WeightsSource, ACapturedDetectorsNormalisationIsItsOwn) {
+  WeightsSource source;
+  source.path = "f.dlm";
+  const engine::PublishedWeights own = {"", "normalize(mean=0.5,std=0.25)", 64};
+  engine::ModelRecord record = record_of("resnet50");
+  record.published = &own;
+  const WeightsNormalization found = normalization_of(source, record, 3, augment::OpRegistry::builtin());
+  EXPECT_EQ(found.op, own.normalize);
+  EXPECT_NE(found.origin.find("captured"), std::string::npos);
+  EXPECT_EQ(found.origin.find("names"), std::string::npos);
+}
+
 TEST(WeightsSource, ACheckpointsNormalisationGoesBeforeItsPublishers) {
   WeightsSource source;
   source.path = "runs/a";
