@@ -14,7 +14,7 @@ namespace {
   refuse("metrics", message);
 }
 
-constexpr std::array<MetricRecord, 18> kMetrics = {{
+constexpr auto kMetrics = std::to_array<MetricRecord>({
     {.name = kLossMetric,
      .help = "the loss of --loss and its options, without label smoothing and class weights",
      .value = cross_entropy_of,
@@ -90,7 +90,7 @@ constexpr std::array<MetricRecord, 18> kMetrics = {{
      .help = "COCO's AP of objects of 96 x 96 pixels and more",
      .is_share = true,
      .task = "detect"},
-}};
+});
 
 template <class T>
 void widen_row(const T* row, size_t classes, std::vector<float>* to) {

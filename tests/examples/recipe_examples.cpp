@@ -96,7 +96,7 @@ extern const OpRecord slice_op;
 const OpRecord slice_op = {
     .name = "slice",
     .attr_form = &attr_form<SliceAttrs>,  // the attributes by name, for files of graphs
-    .infer = infer,               // throws "[slice] range 2..9 ... of [5]; it must lie within the axis"
+    .infer = infer,               // throws "[slice] range 2..9 ... of [5]; the range must be within the axis"
     .autocast = Autocast::kAsIs,  // any dtype passes through
     .batch_inputs = bit(0),       // of a batch along axis 0 each part can be computed by itself ...
     .by_sample = is_off_axis_0<SliceAttrs>,  // ... but where rows are taken away
