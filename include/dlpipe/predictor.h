@@ -91,6 +91,8 @@ struct Prediction {
   std::string path;
   std::vector<std::pair<std::string, double>> top;  // class or label and probability, the most probable first
   std::string error = {};  // why the file could not be used or has no probabilities; empty: no error
+  /// The probability of every class or label, or every target in the data's units; empty for --task segment and detect.
+  std::vector<float> answers = {};
   /// --task multilabel: the labels with a probability of at least their threshold, the most probable first.
   std::vector<std::pair<std::string, double>> labels = {};
   /// --task regress: each target, in the data's units. --task segment: the fraction of each class that
@@ -147,6 +149,11 @@ class Predictor {
   bool predict_batch(std::span<const ImageFile> files, int64_t rows,
                      const std::function<bool(const Prediction&)>& sink);
   const LoadedModel& model() const;
+  /// How long the last batch took: reading, decoding and augmenting its images, and the model.
+  struct BatchTimes {
+    int64_t images_ns = 0, model_ns = 0;
+  };
+  BatchTimes last_times() const;
 
  private:
   struct Impl;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/counters.h"
 #include "base/machine.h"
 #include "base/messages.h"
 #include "base/names.h"
@@ -79,6 +80,7 @@ struct Predictor::Impl {
   augment::ImageSize out_size;  // that the chain makes; views (--tta) may show the model less of it
   BatchPrep prep;
   std::vector<double> thresholds;  // of each label or class
+  BatchTimes times;
 };
 
 Predictor::Impl::Impl(const PredictOptions& wanted, const Registries& registries) : options(wanted) {
@@ -119,6 +121,10 @@ Predictor::Predictor(Predictor&&) noexcept = default;
 
 const LoadedModel& Predictor::model() const {
   return impl_->model;
+}
+
+Predictor::BatchTimes Predictor::last_times() const {
+  return impl_->times;
 }
 
 size_t Predictor::rows_at_once(size_t images) const {
@@ -184,6 +190,7 @@ Tensor Predictor::Impl::batch_logits(std::span<const ImageFile> files, int64_t b
   const Tensor bytes = Tensor::zeros({batch, out_size.height, out_size.width, out_size.channels}, DType::kU8);
   errors.resize(files.size());
   const int64_t image_bytes = int64_t{out_size.height} * out_size.width * out_size.channels;
+  const int64_t began = now_ns();
   const bool goes_back = output() != engine::ModelOutput::kImage;
   std::vector<SeenMap> maps(goes_back ? files.size() : 0);
   engine::parallel_slices(static_cast<int64_t>(files.size()), [&](int64_t i) {
@@ -192,13 +199,16 @@ Tensor Predictor::Impl::batch_logits(std::span<const ImageFile> files, int64_t b
         load_image(files[at], bytes.data<uint8_t>() + i * image_bytes, maps.empty() ? nullptr : &maps[at]);
   });
   if (seen != nullptr) *seen = {bytes, std::move(maps)};
+  const int64_t decoded = now_ns();
   const engine::NoGrad no_grad;
   const engine::UseConstantCache packed_once(&constants);
   const engine::UseAutocast autocast(dtype_of(model, options.model.dtype));
-  return view_logits(*model.model, engine::batch_prep(bytes.to(model.model->device()), prep),
-                     value_or_throw(parse_views(model.state.tta)))
-      .contiguous_copy()
-      .to(cpu_device());
+  Tensor logits = view_logits(*model.model, engine::batch_prep(bytes.to(model.model->device()), prep),
+                              value_or_throw(parse_views(model.state.tta)))
+                      .contiguous_copy()
+                      .to(cpu_device());
+  times = {decoded - began, now_ns() - decoded};
+  return logits;
 }
 
 constexpr const char* kNoAnswer = "the model returns NaN or infinity, so there is no prediction";
@@ -297,6 +307,7 @@ Prediction Predictor::Impl::prediction_of(const std::string& path, const std::st
     prediction.error = kNoAnswer;
     return prediction;
   }
+  prediction.answers.assign(answers.begin(), answers.end());
   if (!task_of(state.task).names_classes) {
     for (size_t k = 0; k < answers.size(); ++k)
       prediction.values.emplace_back(state.classes.at(k), answers[k]);

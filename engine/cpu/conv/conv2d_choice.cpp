@@ -212,10 +212,13 @@ bool prefers_depthwise(ConvPass pass, const Conv2dShape& s) {
 }
 
 KernelChoice choice_rule(ConvPass pass, const Conv2dShape& s, DType dtype, int block) {
-  if (prefers_depthwise(pass, s)) return {kOwnDepthwise, s.n, 1};
-  if (prefers_taps(pass, s, dtype)) return product_rule(kOwnTaps, s);
-  if (prefers_product(pass, s, dtype, block)) return product_rule(kOwnProduct, s);
-  return prefers_own_winograd(pass, s, dtype) ? own_winograd_rule(pass, s) : direct_rule(pass, s, block);
+  // In inference the kernel is that of one image, whatever the batch, so that its batch doesn't change an image's bits.
+  Conv2dShape judged = s;
+  if (is_inference()) judged.n = std::min<int64_t>(s.n, 1);
+  if (prefers_depthwise(pass, judged)) return {kOwnDepthwise, s.n, 1};
+  if (prefers_taps(pass, judged, dtype)) return product_rule(kOwnTaps, s);
+  if (prefers_product(pass, judged, dtype, block)) return product_rule(kOwnProduct, s);
+  return prefers_own_winograd(pass, judged, dtype) ? own_winograd_rule(pass, s) : direct_rule(pass, s, block);
 }
 
 /// What is worth measuring, the rule's choice first.
@@ -238,7 +241,8 @@ std::vector<KernelChoice> candidates(ConvPass pass, const Conv2dShape& s, DType 
 
 std::string choice_key(ConvPass pass, const Conv2dShape& s, DType dtype) {
   constexpr std::array kPassNames = {"forward", "backward_data", "backward_weights"};
-  return concat("conv2d ", kPassNames.at(static_cast<size_t>(pass)), " ", conv_key(s, dtype));
+  return concat("conv2d ", kPassNames.at(static_cast<size_t>(pass)), " ", conv_key(s, dtype),
+                is_inference() ? " answers" : "");
 }
 
 int output_block(const Conv2dShape& s) {
@@ -269,7 +273,7 @@ KernelChoice conv_choice(ConvPass pass, const Conv2dShape& s, DType dtype, int b
 }
 
 void measure_conv(ConvPass pass, const Conv2dShape& s, DType dtype, const std::function<void()>& run) {
-  if (kernel_table().measured() == nullptr) return;  // no need of a key
+  if (kernel_table().measured() == nullptr || is_inference()) return;  // no need of a key
   measure_choices(
       choice_key(pass, s, dtype), [&] { return candidates(pass, s, dtype, output_block(s)); }, run);
 }

@@ -55,6 +55,8 @@ std::string gemm_key(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const
 
 void gemm_by_choice(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b,
                     const void* bias, void* c, DType dtype, const GemmPartDone& done) {
+  if (is_inference() && dtype == DType::kF32 && kernel_isa() >= KernelIsa::kAvx2)
+    return block_gemm(m, n, k, a, b, static_cast<const float*>(bias), static_cast<float*>(c), done);
   const bool has_few_rows = few_rows_fit(m, n, k, a, b, dtype);
   if (!blocks_fit(m, n, dtype) && !has_few_rows) return onednn_gemm(m, n, k, a, b, bias, c, dtype, done);
   const std::string key = gemm_key(m, n, k, a, b, has_few_rows);
