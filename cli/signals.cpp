@@ -24,6 +24,7 @@ struct KeptText {
 };
 static KeptText kept_texts[2];
 static std::atomic<int> kept_index{0};
+static std::string_view stop_notice;  // set before the handlers that print it are installed
 static bool begins_line = false;
 static bool speaks = true;
 static std::atomic<bool> is_ending{false};
@@ -72,10 +73,11 @@ static void request_stop(int signal) {
   if (is_second) return end_by(signal);
   stop_requested.store(true);
   if (!speaks || signal == SIGUSR1) return;  // the sender of USR1 has reported it
-  constexpr std::string_view kText =
-      "\nstopping as soon as everything is saved; repeat the signal to stop at once\n";
-  const int interrupted = errno;  // belongs to the interrupted code
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText.data(), kText.size());
+  const int interrupted = errno;             // belongs to the interrupted code
+  for (const std::string_view part :
+       {std::string_view("\n"), stop_notice, std::string_view("; repeat the signal to stop at once\n")}) {
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, part.data(), part.size());
+  }
   errno = interrupted;
 }
 }
@@ -99,7 +101,8 @@ void explain_stop_signals(bool is_first_process) {
   }
 }
 
-const std::atomic<bool>* catch_stop_signals(bool launched) {
+const std::atomic<bool>* catch_stop_signals(bool launched, std::string_view notice) {
+  stop_notice = notice;
   for (const int signal : kStopSignals) {
     if (signal == SIGUSR1 && !launched) continue;
     struct sigaction action {};
