@@ -50,6 +50,7 @@ THIRD_PARTY = {
     "cublas": ["engine/cuda/"],
     "spdlog/": ["cli/"],
     "CLI/": ["cli/"],
+    "boost/": ["serve/http_server.cpp"],
     "toml++/": ["run/"],
     "nanobind/": ["python/"],
     "sanitizer/": ["engine/core/allocator.cpp"],
