@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What deploy/kubernetes holds, against Kubernetes' own schemas (package kubernetes-validate): Jobs whole, and of an MPIJob,
+"""What deploy/kubernetes holds, against Kubernetes' own schemas (package kubernetes-validate): its own kinds whole, and of an MPIJob,
 whose schema belongs to its operator, the pods that it asks for. Planted mistakes are found, so that a pass means something."""
 import copy
 import pathlib
@@ -41,11 +41,13 @@ def main():
     files = sorted(FOLDER.glob("*.yaml"))
     assert files, f"nothing in {FOLDER}"
     for file in files:
-        for manifest in objects_of(yaml.safe_load(file.read_text())):
+        for manifest in [one for document in yaml.safe_load_all(file.read_text()) for one in objects_of(document)]:
             assert problem(manifest) is None, f"{file.name}: {problem(manifest)}"
             planted = copy.deepcopy(manifest)
-            pod = planted["spec"]["template"] if "spec" in planted else planted["template"]
-            pod["spec"]["containers"][0]["comand"] = ["dlpipe"]
+            within = planted.get("spec", planted)
+            if "template" in within:
+                within = within["template"]["spec"]["containers"][0]
+            within["comand"] = ["dlpipe"]
             assert problem(planted) is not None, f"{file.name}: a misspelt key went through"
     print(f"{len(files)} manifests fit Kubernetes {VERSION}")
 
