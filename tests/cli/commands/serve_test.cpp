@@ -13,11 +13,13 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "io/formats/json.h"
+#include "tests/base/test_file.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
 
@@ -78,8 +80,8 @@ class Client {
     return receive();
   }
   Reply post(const std::string& path, const std::string& body, const std::string& headers = "") {
-    send("POST " + path + " HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" + headers +
-         "\r\n" + body);
+    send("POST " + path + " HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" +
+         headers + "\r\n" + body);
     return receive();
   }
 
@@ -100,12 +102,14 @@ class Server {
  public:
   explicit Server(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), "serve");
-    for (const std::string& one : {std::string("--port"), std::string("0"), std::string("--ready-file"), folder_ / "ready"})
+    for (const std::string& one :
+         {std::string("--port"), std::string("0"), std::string("--ready-file"), folder_ / "ready"})
       arguments.push_back(one);
     program.emplace(arguments);
     for (int i = 0; i < 6000 && port == 0 && !program->ended(); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      const std::string address = std::filesystem::exists(folder_ / "ready") ? file_text(folder_ / "ready") : "";
+      const std::string address =
+          std::filesystem::exists(folder_ / "ready") ? file_text(folder_ / "ready") : "";
       if (address.ends_with("\n")) port = std::stoi(address.substr(address.rfind(':') + 1));
     }
     EXPECT_GT(port, 0) << (program->ended() ? program->wait().err : "no address");
@@ -142,22 +146,48 @@ std::string image_tensor(const std::vector<std::string>& images) {
 }
 
 /// The body of a request with binary tensors, and its header.
-std::pair<std::string, std::string> binary_request(const std::vector<std::string>& images, bool binary_output = false) {
+std::pair<std::string, std::string> binary_request(const std::vector<std::string>& images,
+                                                   bool binary_output = false) {
   const std::string tensor = image_tensor(images);
   const Json json = *Json::parse(
-      "{\"id\":\"7\",\"parameters\":{\"binary_data_output\":" + std::string(binary_output ? "true" : "false") +
+      "{\"id\":\"7\",\"parameters\":{\"binary_data_output\":" +
+      std::string(binary_output ? "true" : "false") +
       "},\"inputs\":[{\"name\":\"image\",\"datatype\":\"BYTES\",\"shape\":[" + std::to_string(images.size()) +
       "],\"parameters\":{\"binary_data_size\":" + std::to_string(tensor.size()) + "}}]}");
   const std::string text = json.dump();
   return {text + tensor, "Inference-Header-Content-Length: " + std::to_string(text.size()) + "\r\n"};
 }
 
+bool is_built_without_server() {
+  return run_dlpipe({"info"}).out.find("Boost") == std::string::npos;
+}
+
+class Serve : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (is_built_without_server()) GTEST_SKIP() << "built without a server";
+  }
+};
+
+/// The keys of a section of docs/json.md.
+std::set<std::string> documented_keys(const std::string& heading) {
+  std::ifstream file(test_file("../docs/json.md"));
+  std::set<std::string> keys;
+  bool is_inside = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("## ")) is_inside = line == "## `" + heading + "`";
+    if (is_inside && line.starts_with("| `")) keys.insert(line.substr(3, line.find('`', 3) - 3));
+  }
+  return keys;
+}
+
 }  // namespace
 
-TEST(Serve, AnswersWithPredictsProbabilities) {
+TEST_F(Serve, AnswersWithPredictsProbabilities) {
   Server server({"m=" + trained_run().run});
   const std::vector<std::string> paths = sample_images();
-  const Outcome predicted = run_dlpipe({"predict", "--ckpt", trained_run().run, "--top", "100", "--json", paths[0]});
+  const Outcome predicted =
+      run_dlpipe({"predict", "--ckpt", trained_run().run, "--top", "100", "--json", paths[0]});
   ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
   const Json expected = *Json::parse(predicted.out);
   Client client(server.port);
@@ -172,11 +202,13 @@ TEST(Serve, AnswersWithPredictsProbabilities) {
   double most = 0;
   for (const Json& one : probabilities["data"].items()) most = std::max(most, one.as_double());
   EXPECT_FLOAT_EQ(static_cast<float>(most), static_cast<float>(top["probability"].as_double()));
-  EXPECT_EQ(server.stop().exit_code, 0);
+  const Outcome stopped = server.stop();
+  EXPECT_EQ(stopped.exit_code, 0);
+  EXPECT_EQ(stopped.err.find("saved"), std::string::npos) << stopped.err;
   EXPECT_FALSE(server.is_ready());
 }
 
-TEST(Serve, AnAnswersBytesDoNotDependOnTheOtherImages) {
+TEST_F(Serve, AnAnswersBytesDoNotDependOnTheOtherImages) {
   Server server({"m=" + trained_run().run, "--max-batch", "8", "--max-delay", "20"});
   const std::vector<std::string> paths = sample_images();
   std::vector<std::string> images, alone;
@@ -186,8 +218,10 @@ TEST(Serve, AnAnswersBytesDoNotDependOnTheOtherImages) {
     const auto [body, header] = binary_request({image}, true);
     const Reply reply = client.post("/v2/models/m/infer", body, header);
     ASSERT_EQ(reply.status, 200) << reply.body;
-    const size_t json = std::stoul(reply.head.substr(reply.head.find("Inference-Header-Content-Length: ") + 33));
-    const int64_t classes = (*Json::parse(reply.body.substr(0, json)))["outputs"].items()[0]["shape"].items()[1].as_int();
+    const size_t json =
+        std::stoul(reply.head.substr(reply.head.find("Inference-Header-Content-Length: ") + 33));
+    const int64_t classes =
+        (*Json::parse(reply.body.substr(0, json)))["outputs"].items()[0]["shape"].items()[1].as_int();
     alone.push_back(reply.body.substr(json, static_cast<size_t>(classes) * 4));
   }
   std::vector<std::thread> threads;
@@ -195,10 +229,12 @@ TEST(Serve, AnAnswersBytesDoNotDependOnTheOtherImages) {
     threads.emplace_back([&, i] {
       Client own(server.port);
       for (size_t times = 0; times < 10; ++times) {
-        const auto [body, header] = binary_request({images[i], images[(i + times) % 8], images[(i * times) % 8]}, true);
+        const auto [body, header] =
+            binary_request({images[i], images[(i + times) % 8], images[(i * times) % 8]}, true);
         const Reply reply = own.post("/v2/models/m/infer", body, header);
         EXPECT_EQ(reply.status, 200) << reply.body;
-        const size_t json = std::stoul(reply.head.substr(reply.head.find("Inference-Header-Content-Length: ") + 33));
+        const size_t json =
+            std::stoul(reply.head.substr(reply.head.find("Inference-Header-Content-Length: ") + 33));
         EXPECT_EQ(reply.body.substr(json, alone[i].size()), alone[i]);
       }
     });
@@ -206,7 +242,7 @@ TEST(Serve, AnAnswersBytesDoNotDependOnTheOtherImages) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(Serve, SpeaksKServe) {
+TEST_F(Serve, SpeaksKServe) {
   Server server({"m=" + trained_run().run});
   Client client(server.port);
   EXPECT_EQ(client.get("/v2/health/live").status, 200);
@@ -230,10 +266,11 @@ TEST(Serve, SpeaksKServe) {
   EXPECT_EQ(client.post("/v2/repository/models/m/load", "").status, 200);
   EXPECT_EQ(client.post("/v2/models/m/infer", body, header).status, 200);
   const std::string metrics = client.get("/metrics").body;
-  EXPECT_NE(metrics.find("dlpipe_model_images_total{model=\"m\",version=\"1\"} "), std::string::npos) << metrics;
+  EXPECT_NE(metrics.find("dlpipe_model_images_total{model=\"m\",version=\"1\"} "), std::string::npos)
+      << metrics;
 }
 
-TEST(Serve, BadRequestsGetAnErrorAndHarmNobody) {
+TEST_F(Serve, BadRequestsGetAnErrorAndHarmNobody) {
   Server server({"m=" + trained_run().run, "--max-body", "1"});
   const std::string image = file_text(sample_images()[0]);
   const auto status = [&](const std::string& path, const std::string& body, const std::string& headers = "") {
@@ -248,9 +285,15 @@ TEST(Serve, BadRequestsGetAnErrorAndHarmNobody) {
   EXPECT_EQ(status(infer, "", jpeg), 400);
   EXPECT_EQ(status(infer, "{"), 400);
   EXPECT_EQ(status(infer, "{}"), 400);
-  EXPECT_EQ(status(infer, "{\"inputs\":[{\"name\":\"image\",\"datatype\":\"BYTES\",\"shape\":[0],\"data\":[]}]}"), 400);
-  EXPECT_EQ(status(infer, "{\"inputs\":[{\"name\":\"image\",\"datatype\":\"BYTES\",\"shape\":[9223372036854775807,9],\"data\":[]}]}"), 400);
-  EXPECT_EQ(status(infer, "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[1],\"data\":[1]}]}"), 400);
+  EXPECT_EQ(
+      status(infer, "{\"inputs\":[{\"name\":\"image\",\"datatype\":\"BYTES\",\"shape\":[0],\"data\":[]}]}"),
+      400);
+  EXPECT_EQ(status(infer,
+                   "{\"inputs\":[{\"name\":\"image\",\"datatype\":\"BYTES\",\"shape\":[9223372036854775807,9]"
+                   ",\"data\":[]}]}"),
+            400);
+  EXPECT_EQ(status(infer, "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[1],\"data\":[1]}]}"),
+            400);
   EXPECT_EQ(status(infer, "x", "Inference-Header-Content-Length: 99\r\n"), 400);
   EXPECT_EQ(status(infer, "x", "Inference-Header-Content-Length: -1\r\n"), 400);
   EXPECT_EQ(status(infer, image, jpeg + "Content-Encoding: gzip\r\n"), 415);
@@ -267,7 +310,7 @@ TEST(Serve, BadRequestsGetAnErrorAndHarmNobody) {
   EXPECT_EQ(good.get("/metrics").status, 200);
 }
 
-TEST(Serve, LoadsAModelAgainWhenItsFileIsReplaced) {
+TEST_F(Serve, LoadsAModelAgainWhenItsFileIsReplaced) {
   const ScratchDirectory folder;
   const std::string version = folder / "models/m/3";
   std::filesystem::create_directories(version);
@@ -282,7 +325,9 @@ TEST(Serve, LoadsAModelAgainWhenItsFileIsReplaced) {
   Server server({folder / "models"});
   Client client(server.port);
   const std::string image = file_text(sample_images()[0]);
-  const auto answer = [&] { return client.post("/v2/models/m/infer", image, "Content-Type: image/jpeg\r\n"); };
+  const auto answer = [&] {
+    return client.post("/v2/models/m/infer", image, "Content-Type: image/jpeg\r\n");
+  };
   const Reply before = answer();
   ASSERT_EQ(before.status, 200) << before.body;
   EXPECT_EQ(before.json()["model_version"].as_string(), "3");
@@ -291,14 +336,47 @@ TEST(Serve, LoadsAModelAgainWhenItsFileIsReplaced) {
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   EXPECT_EQ(answer().body, before.body);  // the former one stays
   std::filesystem::rename(folder / "b.dlg", version + "/model.dlg");
-  for (int i = 0; i < 200 && answer().body == before.body; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  for (int i = 0; i < 200 && answer().body == before.body; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_NE(answer().body, before.body);
 }
 
-TEST(Serve, RefusesWhatItCannotServe) {
+TEST_F(Serve, LogsALineForEachRequest) {
+  const ScratchDirectory folder;
+  Server server({"m=" + trained_run().run, "--access-log", folder / "log"});
+  Client client(server.port);
+  EXPECT_EQ(client.get("/v2/models/m?x=\"1\"").status, 200);
+  EXPECT_EQ(client.post("/v2/models/none/infer", "x", "Content-Type: image/jpeg\r\n").status, 404);
+  Client odd(server.port);
+  odd.send("hello\r\n\r\n");
+  EXPECT_EQ(odd.receive().status, 400);
+  EXPECT_EQ(server.stop().exit_code, 0);
+  std::ifstream file(folder / "log");
+  std::vector<Json> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(*Json::parse(line));
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[0]["path"].as_string(), "/v2/models/m?x=\"1\"");
+  EXPECT_EQ(lines[1]["method"].as_string(), "POST");
+  EXPECT_EQ(lines[1]["status"].as_int(), 404);
+  EXPECT_EQ(lines[2]["status"].as_int(), 400);
+  EXPECT_EQ(lines[2]["path"].as_string(), "");
+  std::set<std::string> keys = {"dropped_lines"};  // of a full disk
+  for (const auto& [key, value] : lines[0].members()) keys.insert(key);
+  EXPECT_EQ(keys, documented_keys("dlpipe serve --access-log"));
+}
+
+TEST(ServeWithoutBoost, SaysWhatIsMissing) {
+  if (!is_built_without_server()) GTEST_SKIP() << "built with a server";
+  const Outcome outcome = run_dlpipe({"serve", trained_run().run});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("built without a server"), std::string::npos) << outcome.err;
+}
+
+TEST_F(Serve, RefusesWhatItCannotServe) {
   const Outcome none = run_dlpipe({"serve", "/nowhere", "--port", "0"});
   EXPECT_EQ(none.exit_code, 1) << none.err;
-  const Outcome same = run_dlpipe({"serve", "a=" + trained_run().run, "a=" + trained_run().run, "--port", "0"});
+  const Outcome same =
+      run_dlpipe({"serve", "a=" + trained_run().run, "a=" + trained_run().run, "--port", "0"});
   EXPECT_EQ(same.exit_code, 2) << same.err;
   const Outcome host = run_dlpipe({"serve", trained_run().run, "--host", "nobody", "--port", "0"});
   EXPECT_EQ(host.exit_code, 2) << host.err;
