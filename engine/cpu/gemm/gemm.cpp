@@ -18,63 +18,51 @@ namespace dlpipe::engine::cpu {
 namespace {
 
 constexpr const char* kBlocks = "blocks";
-constexpr const char* kFewRows = "few_rows";
 constexpr const char* kOneDnn = "onednn";
 
-/// Whether block_gemm is a candidate. With few rows, packing b costs more than the product.
+/// Whether block_gemm is a candidate in training. With few rows, packing b costs more than the product.
 bool blocks_fit(int64_t m, int64_t n, DType dtype) {
   constexpr int64_t kFewestRows = 24;
   return dtype == DType::kF32 && kernel_isa() >= KernelIsa::kAvx2 && m >= kFewestRows &&
          n >= block_product().panel;
 }
 
-/// Whether few_rows_gemm is a candidate. Small weights are in caches, where oneDNN isn't slower. Inference only: training
-/// steps with few rows keep their bits.
-bool few_rows_fit(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, DType dtype) {
-  constexpr int64_t kFewestFloats = 1 << 16;
-  return dtype == DType::kF32 && m <= kMostFewRows && !a.transposed && b.transposed &&
-         n * k >= kFewestFloats && is_inference();
+/// Whether a product of inference is block_gemm's whatever its rows are. A batch has as many rows as samples, or a multiple of
+/// them, and the kernel must not depend on their number (docs/decisions/077-batch-invariance.md).
+bool is_answer(DType dtype) {
+  return dtype == DType::kF32 && kernel_isa() >= KernelIsa::kAvx2 && is_inference();
 }
 
 // On AVX2 the rule is block_gemm: on a transformer's shapes (`bench train --model gpt_char --explain`, Zen 3) oneDNN 2.6
 // reached 53 to 75 % of the roofline and block_gemm 72 to 94. With AVX-512 it is block_gemm if b is read transposed, as in
 // a linear's forward pass: on one core of a Zen 4 it reached 100 to 112 GFLOP/s in ten of twelve shapes, oneDNN 2.6 72 to
-// 109. In the other products oneDNN is as fast or up to a tenth faster. With few rows of x and 1280x1000 weights, oneDNN
-// 2.6 took 0.40 ms on one core of a Zen 4, few_rows_gemm 0.16.
-KernelChoice gemm_rule(bool has_few_rows, const GemmMatrix& a, const GemmMatrix& b) {
-  if (has_few_rows) return {kFewRows};
+// 109. In the other products oneDNN is as fast or up to a tenth faster.
+KernelChoice gemm_rule(const GemmMatrix& a, const GemmMatrix& b) {
   return {kernel_isa() == KernelIsa::kAvx2 || (b.transposed && !a.transposed) ? kBlocks : kOneDnn};
 }
 
-std::string gemm_key(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b,
-                     bool has_few_rows) {
+std::string gemm_key(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b) {
   const auto letter = [](const GemmMatrix& matrix) { return matrix.transposed ? 't' : 'n'; };
-  return concat("gemm ", m, "x", n, "x", k, " ", letter(a), letter(b), " f32 ", isa_name(kernel_isa()),
-                has_few_rows ? " answers" : "");
+  return concat("gemm ", m, "x", n, "x", k, " ", letter(a), letter(b), " f32 ", isa_name(kernel_isa()));
 }
 
 void gemm_by_choice(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b,
                     const void* bias, void* c, DType dtype, const GemmPartDone& done) {
-  if (is_inference() && dtype == DType::kF32 && kernel_isa() >= KernelIsa::kAvx2)
-    return block_gemm(m, n, k, a, b, static_cast<const float*>(bias), static_cast<float*>(c), done);
-  const bool has_few_rows = few_rows_fit(m, n, k, a, b, dtype);
-  if (!blocks_fit(m, n, dtype) && !has_few_rows) return onednn_gemm(m, n, k, a, b, bias, c, dtype, done);
-  const std::string key = gemm_key(m, n, k, a, b, has_few_rows);
+  const auto run_blocks = [&] {
+    block_gemm(m, n, k, a, b, static_cast<const float*>(bias), static_cast<float*>(c), done);
+  };
+  if (is_answer(dtype)) return run_blocks();
+  if (!blocks_fit(m, n, dtype)) return onednn_gemm(m, n, k, a, b, bias, c, dtype, done);
+  const std::string key = gemm_key(m, n, k, a, b);
   const auto run = [&] {
-    const KernelChoice choice =
-        kernel_table().find_or_add(key, [&] { return gemm_rule(has_few_rows, a, b); });
-    if (choice.kernel == kBlocks && !has_few_rows)
-      return block_gemm(m, n, k, a, b, static_cast<const float*>(bias), static_cast<float*>(c), done);
-    if (choice.kernel == kFewRows && has_few_rows)
-      return few_rows_gemm(m, n, k, static_cast<const float*>(a.data), static_cast<const float*>(b.data),
-                           static_cast<const float*>(bias), static_cast<float*>(c), done);
+    const KernelChoice choice = kernel_table().find_or_add(key, [&] { return gemm_rule(a, b); });
+    if (choice.kernel == kBlocks) return run_blocks();
     if (choice.kernel == kOneDnn) return onednn_gemm(m, n, k, a, b, bias, c, dtype, done);
     throw Error(Status(ErrorCode::kCorrupt, concat("[kernels] '", choice.kernel, "' is not a kernel for '",
-                                                   key, "' in kernels.json; use ",
-                                                   has_few_rows ? kFewRows : kBlocks, " or ", kOneDnn)));
+                                                   key, "' in kernels.json; use ", kBlocks, " or ", kOneDnn)));
   };
   const auto candidates = [&] {
-    const KernelChoice rule = gemm_rule(has_few_rows, a, b);
+    const KernelChoice rule = gemm_rule(a, b);
     return std::vector<KernelChoice>{rule, {rule.kernel == kOneDnn ? kBlocks : kOneDnn}};
   };
   measure_choices(key, candidates, run);
@@ -103,9 +91,8 @@ bool has_bf16_gemm() {
 bool is_gemm_settled(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, DType dtype) {
   if (kernel_table().measured() == nullptr) return true;
   if (!has_bf16_gemm()) dtype = DType::kF32;  // gemm() converts to f32
-  const bool has_few_rows = few_rows_fit(m, n, k, a, b, dtype);
-  if (!blocks_fit(m, n, dtype) && !has_few_rows) return true;
-  return kernel_table().find(gemm_key(m, n, k, a, b, has_few_rows)).has_value();
+  if (is_answer(dtype) || !blocks_fit(m, n, dtype)) return true;
+  return kernel_table().find(gemm_key(m, n, k, a, b)).has_value();
 }
 
 void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix& b, const void* bias,
@@ -135,55 +122,6 @@ void gemm(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const GemmMatrix
     });
     if (done) done(begin, end - begin, 0, n);
   });
-}
-
-namespace {
-
-constexpr int64_t kSliceFloats = 1 << 16;  // of b, per slice: ten microseconds or more
-constexpr int64_t kVectors = 4;            // concurrent sums per element
-
-// M elements of one column of c: the dot products of M rows of a with one row of b, in 32 lanes that are added in order.
-template <int M>
-DLPIPE_INLINE inline void column(const float* a, const float* b, int64_t k, float start, float* c,
-                                 int64_t n) {
-  F32x8 sums[M][kVectors] = {};
-  int64_t i = 0;
-  for (; i + kVectors * kLanes <= k; i += kVectors * kLanes) {
-    for (int64_t v = 0; v < kVectors; ++v) {
-      const F32x8 factor = load(b + i + v * kLanes);
-      for (int r = 0; r < M; ++r) sums[r][v] += load(a + r * k + i + v * kLanes) * factor;
-    }
-  }
-  for (int r = 0; r < M; ++r) {
-    const F32x8 all_lanes = (sums[r][0] + sums[r][1]) + (sums[r][2] + sums[r][3]);
-    float sum = start;
-    for (int64_t lane = 0; lane < kLanes; ++lane) sum += all_lanes[lane];
-    for (int64_t rest = i; rest < k; ++rest) sum += a[r * k + rest] * b[rest];
-    c[r * n] = sum;
-  }
-}
-
-template <int M>
-void columns(int64_t n, int64_t k, const float* a, const float* b, const float* bias, float* c,
-             const GemmPartDone& done) {
-  parallel_ranges(n, std::max<int64_t>(1, kSliceFloats / k), [&](int64_t begin, int64_t end) {
-    on_best_isa([=]() DLPIPE_INLINE {
-      for (int64_t j = begin; j < end; ++j)
-        column<M>(a, b + j * k, k, bias == nullptr ? 0.0f : bias[j], c + j, n);
-    });
-    if (done) done(0, M, begin, end - begin);
-  });
-}
-
-}  // namespace
-
-void few_rows_gemm(int64_t m, int64_t n, int64_t k, const float* a, const float* b, const float* bias,
-                   float* c, const GemmPartDone& done) {
-  static_assert(kMostFewRows == 4);
-  if (m == 1) columns<1>(n, k, a, b, bias, c, done);
-  if (m == 2) columns<2>(n, k, a, b, bias, c, done);
-  if (m == 3) columns<3>(n, k, a, b, bias, c, done);
-  if (m == 4) columns<4>(n, k, a, b, bias, c, done);
 }
 
 }  // namespace dlpipe::engine::cpu

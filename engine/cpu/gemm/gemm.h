@@ -34,17 +34,7 @@ bool is_gemm_settled(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const
 /// Whether oneDNN multiplies bf16 natively here (AVX-512 and better). If not, gemm converts to f32 first.
 bool has_bf16_gemm();
 
-// Products of a few rows: b, whose columns are contiguous, is read once, at memory speed. Internal to
-// engine/cpu.
-
-inline constexpr int64_t kMostFewRows = 4;
-
-/// Like gemm(), for f32, with a not transposed, b transposed and at most kMostFewRows rows. The bits are the same on every
-/// instruction set and for any number of threads.
-void few_rows_gemm(int64_t m, int64_t n, int64_t k, const float* a, const float* b, const float* bias,
-                   float* c, const GemmPartDone& done = nullptr);
-
-// Products of large f32 matrices from block products, for instruction sets where they are faster than oneDNN
+// Products of f32 matrices from block products, for instruction sets where they are faster than oneDNN, and for inference
 // (see gemm.cpp). Internal to engine/cpu.
 
 /// Like gemm(), for f32. Every element is bias + a[i,0] b[0,j] + a[i,1] b[1,j] + ..., one chain of fused

@@ -78,6 +78,38 @@ TEST_P(GraphOfModel, AnswersItsBits) {
   }
 }
 
+// Of each sample, the bits of a batch are those of the sample alone: kernels are chosen for one sample.
+TEST_P(GraphOfModel, AnswersASampleWithTheSameBitsInAnyBatch) {
+  const ModelRecord& record = *GetParam();
+  const ModelArguments arguments = small_arguments(record);
+  const auto model = record.build(arguments);
+  graph::Graph fast = capture_model(*model, arguments, record.name);
+  model->eval();
+  graph::optimize(fast);
+  const graph::Runner runner(fast);
+  constexpr int64_t kMost = 9;
+  const Tensor all = drawn_input(arguments, kMost);
+  const auto first = [](const Tensor& x, int64_t count) { return slice(x, 0, 0, count).contiguous_copy(); };
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const InferenceMode mode;
+    const UseAutocast autocast(dtype);
+    const auto answers = [&](int64_t batch) {
+      const Tensor x = first(all, batch);
+      std::vector<Tensor> both = runner.run({&x, 1});
+      both.push_back((*model)(x));
+      return both;
+    };
+    const std::vector<Tensor> wanted = answers(kMost);
+    for (const int64_t batch : {1, 2, 4, 5}) {
+      const std::vector<Tensor> got = answers(batch);
+      for (size_t i = 0; i < got.size(); ++i) {
+        EXPECT_TRUE(same_bits(got[i].contiguous_copy(), first(wanted[i], got[i].size(0))))
+            << dtype_name(dtype) << ", batch " << batch << (i + 1 == got.size() ? ", eager" : ", compiled");
+      }
+    }
+  }
+}
+
 TEST_P(GraphOfModel, CopiesNothingIntoAnotherLayoutWithoutNeed) {
   const ModelRecord& record = *GetParam();
   const ModelArguments arguments = small_arguments(record);
