@@ -131,6 +131,7 @@ def check_proxy(folder, upstream, image):
 
 
 def main(program):
+    program = pathlib.Path(program).resolve()
     if shutil.which("nginx") is None or shutil.which("openssl") is None:
         print("skipped: nginx or openssl is missing")
         return
