@@ -21,11 +21,13 @@ class HttpServer {
     std::string host = "127.0.0.1";  // an address of this machine
     int port = 8000;                 // 0: a free one
     uint64_t max_body = uint64_t{64} << 20;
+    uint64_t max_buffered = uint64_t{1}
+                            << 30;  // of the bodies of all requests without an answer; at least max_body
     int64_t max_connections = 8192;
-    std::chrono::seconds idle{75};     // of a connection between two requests
+    std::chrono::seconds idle{75};      // of a connection between two requests
     std::chrono::seconds transfer{30};  // for the bytes of one request or answer
-    std::chrono::seconds drain{30};    // for answers after a stop
-    std::string access_log;            // a file that lines are appended to; "-": stdout; "": none
+    std::chrono::seconds drain{30};     // for answers after a stop
+    std::string access_log = {};        // a file that lines are appended to; "-": stdout; "": none
   };
   /// Opens the port. Throws Error (kMisuse) if the address can't be used.
   explicit HttpServer(const Options& options);

@@ -23,13 +23,13 @@ struct Datatype {
   std::string_view name;
   size_t bytes;
 };
-constexpr std::array kDatatypes = {Datatype{"BOOL", 1},  Datatype{"UINT8", 1},  Datatype{"INT8", 1},
+constexpr std::array kDatatypes = {Datatype{"BOOL", 1},  Datatype{"UINT8", 1}, Datatype{"INT8", 1},
                                    Datatype{"INT32", 4}, Datatype{"INT64", 8}, Datatype{"FP32", 4},
                                    Datatype{"FP64", 8}};
 
 template <class... Parts>
 Status wrong(const Parts&... parts) {
-  return {ErrorCode::kMisuse, concat("[serve] ", parts...)};
+  return misuse("serve", parts...);
 }
 
 template <class T>
@@ -52,7 +52,8 @@ Result<int64_t> elements_of(const WireTensor& tensor) {
 /// Appends the numbers or texts of "data", which may be nested like the shape.
 Status append_data(const Json& data, WireTensor& tensor, int depth = 0) {
   if (data.is_array()) {
-    if (depth > static_cast<int>(kMostAxes)) return wrong("data of input ", in_quotes(tensor.name), " is nested too deeply");
+    if (depth > static_cast<int>(kMostAxes))
+      return wrong("data of input ", in_quotes(tensor.name), " is nested too deeply");
     for (const Json& item : data.items()) DLPIPE_RETURN_IF_ERROR(append_data(item, tensor, depth + 1));
     return {};
   }
@@ -119,7 +120,8 @@ Result<WireTensor> parse_input(const Json& input, std::string_view& rest) {
   if (input["shape"].items().size() > kMostAxes)
     return wrong("input ", in_quotes(tensor.name), " has more than ", kMostAxes, " axes");
   for (const Json& size : input["shape"].items()) {
-    if (!size.is_integer()) return wrong("input ", in_quotes(tensor.name), " has a shape that is not of whole numbers");
+    if (!size.is_integer())
+      return wrong("input ", in_quotes(tensor.name), " has a shape that is not of whole numbers");
     tensor.shape.push_back(size.as_int());
   }
   DLPIPE_ASSIGN_OR_RETURN(const int64_t elements, elements_of(tensor));
@@ -137,6 +139,9 @@ Result<WireTensor> parse_input(const Json& input, std::string_view& rest) {
                  " has neither 'data' nor the parameter 'binary_data_size'");
   }
   if (tensor.datatype == "BYTES") {
+    if (elements > kMostElements)
+      return wrong("input ", in_quotes(tensor.name), " has ", elements, " elements; at most ", kMostElements,
+                   " are accepted in a request");
     DLPIPE_RETURN_IF_ERROR(byte_elements(tensor).status());
   } else if (tensor.bytes.size() != static_cast<uint64_t>(elements) * element_bytes(tensor.datatype)) {
     return wrong("input ", in_quotes(tensor.name), " has ",
@@ -165,9 +170,6 @@ size_t element_bytes(std::string_view datatype) {
 
 Result<std::vector<std::string_view>> byte_elements(const WireTensor& tensor) {
   DLPIPE_ASSIGN_OR_RETURN(const int64_t count, elements_of(tensor));
-  if (count > kMostElements)
-    return wrong("input ", in_quotes(tensor.name), " has ", count, " elements; at most ", kMostElements,
-                 " are accepted in a request");
   std::vector<std::string_view> elements;
   std::string_view rest = tensor.bytes;
   while (!rest.empty()) {
@@ -231,6 +233,8 @@ Result<InferRequest> parse_infer_request(std::string_view body, std::optional<si
   if (!rest.empty()) return wrong(rest.size(), " bytes follow the last input");
   for (const Json& output : json["outputs"].items()) {
     DLPIPE_ASSIGN_OR_RETURN(RequestedOutput wanted, parse_output(output));
+    if (std::ranges::find(request.outputs, wanted.name, &RequestedOutput::name) != request.outputs.end())
+      return wrong("output ", in_quotes(wanted.name), " is requested twice");
     request.outputs.push_back(std::move(wanted));
   }
   return request;
@@ -284,7 +288,8 @@ Json data_of(const WireTensor& tensor) {
 }
 
 /// The `count` largest of each row, as "value:index:name".
-Result<WireTensor> classification(const WireTensor& tensor, int64_t count, const std::vector<std::string>& names) {
+Result<WireTensor> classification(const WireTensor& tensor, int64_t count,
+                                  const std::vector<std::string>& names) {
   if (tensor.datatype != "FP32" || tensor.shape.size() != 2)
     return wrong("output ", in_quotes(tensor.name), " has no classes; leave out 'classification'");
   const auto rows = static_cast<size_t>(tensor.shape[0]), columns = static_cast<size_t>(tensor.shape[1]);
@@ -332,9 +337,14 @@ Result<EncodedAnswer> encode(const InferRequest& request, const Answer& answer) 
     Json output = Json::object({{"name", tensor->name}, {"datatype", tensor->datatype}, {"shape", shape}});
     if (one.is_binary.value_or(request.wants_binary)) {
       has_binary = true;
-      output.set("parameters", Json::object({{"binary_data_size", static_cast<int64_t>(tensor->bytes.size())}}));
+      output.set("parameters",
+                 Json::object({{"binary_data_size", static_cast<int64_t>(tensor->bytes.size())}}));
       tail += tensor->bytes;
     } else {
+      if (tensor->datatype != "BYTES" &&
+          tensor->bytes.size() / element_bytes(tensor->datatype) > kMostJsonElements)
+        return wrong("output ", in_quotes(tensor->name), " has more than ", kMostJsonElements,
+                     " elements; ask for it with the parameter 'binary_data'");
       output.set("data", data_of(*tensor));
     }
     outputs.push_back(std::move(output));

@@ -18,8 +18,10 @@
 
 namespace dlpipe::serve {
 
-/// The maximum number of elements of a BYTES input, and of requested outputs.
+/// The maximum number of elements of a BYTES input.
 inline constexpr int64_t kMostElements = 4096;
+/// The maximum number of elements of an output that is written as JSON, where each takes about a hundred bytes of memory.
+inline constexpr int64_t kMostJsonElements = int64_t{1} << 22;
 
 /// A tensor in a message. `bytes` are its elements in row-major order, little-endian. BYTES elements each begin with their
 /// number of bytes as u32.
@@ -62,7 +64,8 @@ size_t element_bytes(std::string_view datatype);
 struct Answer {
   std::string model, version;
   std::vector<WireTensor> outputs;
-  std::vector<std::string> classes;  // names of the last axis' elements, for the classification extension; may be empty
+  std::vector<std::string>
+      classes;  // names of the last axis' elements, for the classification extension; may be empty
 };
 
 struct EncodedAnswer {
@@ -70,7 +73,8 @@ struct EncodedAnswer {
   std::optional<size_t> json_bytes;  // if the body has binary tensors
 };
 
-/// The body for `request`: its outputs in its order. kMisuse if it asks for an output that the answer does not have.
+/// The body for `request`: its outputs in its order. kMisuse if it asks for an output that the answer does not have, or for more
+/// than JSON can hold.
 Result<EncodedAnswer> encode(const InferRequest& request, const Answer& answer);
 
 /// {"error": message}

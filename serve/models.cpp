@@ -36,7 +36,7 @@ std::string stamp_of(const std::string& path) {
     const Result<std::string> checkpoint = run::find_checkpoint(path);
     file = (checkpoint.ok() ? *checkpoint : path) + "/state.json";
   }
-  struct stat now{};
+  struct stat now {};
   if (::stat(file.c_str(), &now) != 0) return "";
   return concat(file, " ", now.st_ino, " ", now.st_size, " ", now.st_mtim.tv_sec, ".", now.st_mtim.tv_nsec);
 }
@@ -48,25 +48,30 @@ std::optional<int64_t> version_number(const std::string& name) {
   return number;
 }
 
-std::vector<std::string> folders_in(const std::string& path) {
+/// The names of the folders in `path`, sorted. `is_complete` becomes false if they can't be listed.
+std::vector<std::string> folders_in(const std::string& path, bool& is_complete) {
   std::vector<std::string> names;
   std::error_code error;
-  for (auto at = fs::directory_iterator(path, error); !error && at != fs::directory_iterator(); at.increment(error)) {
-    if (at->is_directory(error) && at->path().filename().string().front() != '.')
+  for (auto at = fs::directory_iterator(path, error); !error && at != fs::directory_iterator();
+       at.increment(error)) {
+    std::error_code ignored;  // of a link to nothing
+    if (at->is_directory(ignored) && at->path().filename().string().front() != '.')
       names.push_back(at->path().filename().string());
   }
+  if (error) is_complete = false;
   std::ranges::sort(names);
   return names;
-}
-
-bool has_versions(const std::string& path) {
-  return std::ranges::any_of(folders_in(path), [](const std::string& name) { return version_number(name).has_value(); });
 }
 
 /// A folder whose folders have versions, and which is not itself something that can be served.
 bool is_repository(const std::string& path) {
   if (run::is_kind(path, run::Wanted::kModel)) return false;
-  return std::ranges::any_of(folders_in(path), [&](const std::string& name) { return has_versions(path + "/" + name); });
+  bool ignored = true;
+  return std::ranges::any_of(folders_in(path, ignored), [&](const std::string& name) {
+    return std::ranges::any_of(folders_in(concat(path, "/", name), ignored), [](const std::string& version) {
+      return version_number(version).has_value();
+    });
+  });
 }
 
 /// What to load of REPOSITORY/NAME/VERSION: the folder itself, or the only file or folder in it.
@@ -74,7 +79,8 @@ std::string model_in(const std::string& version) {
   if (run::is_kind(version, run::Wanted::kModel)) return version;
   std::vector<std::string> inside;
   std::error_code error;
-  for (auto at = fs::directory_iterator(version, error); !error && at != fs::directory_iterator(); at.increment(error)) {
+  for (auto at = fs::directory_iterator(version, error); !error && at != fs::directory_iterator();
+       at.increment(error)) {
     if (at->path().filename().string().front() != '.') inside.push_back(at->path().string());
   }
   return inside.size() == 1 ? inside.front() : version;
@@ -128,10 +134,14 @@ struct OutputRow {
   int axes;  // after the batch, of unknown size; 0: as many values as classes or targets
 };
 constexpr OutputRow kOutputs[] = {
-    {"classify", "probabilities", "FP32", 0}, {"classify", "label", "BYTES", -1},
-    {"multilabel", "probabilities", "FP32", 0}, {"regress", "values", "FP32", 0},
-    {"segment", "mask", "UINT8", 2},          {"detect", "boxes", "FP32", 2},
-    {"detect", "scores", "FP32", 1},          {"detect", "labels", "INT64", 1},
+    {"classify", "probabilities", "FP32", 0},
+    {"classify", "label", "BYTES", -1},
+    {"multilabel", "probabilities", "FP32", 0},
+    {"regress", "values", "FP32", 0},
+    {"segment", "mask", "UINT8", 2},
+    {"detect", "boxes", "FP32", 2},
+    {"detect", "scores", "FP32", 1},
+    {"detect", "labels", "INT64", 1},
     {"detect", "counts", "INT64", -1},
 };
 
@@ -146,24 +156,29 @@ Json ServedModel::metadata(const std::vector<std::string>& version_names) const 
     Json shape = Json::array();
     shape.push_back(-1);
     if (row.axes == 0) shape.push_back(static_cast<int64_t>(state().classes.size()));
-    for (int axis = 0; axis < row.axes; ++axis) shape.push_back(axis == 1 && std::string_view(row.name) == "boxes" ? 4 : -1);
-    outputs.push_back(Json::object({{"name", row.name}, {"datatype", row.datatype}, {"shape", std::move(shape)}}));
+    for (int axis = 0; axis < row.axes; ++axis)
+      shape.push_back(axis == 1 && std::string_view(row.name) == "boxes" ? 4 : -1);
+    outputs.push_back(
+        Json::object({{"name", row.name}, {"datatype", row.datatype}, {"shape", std::move(shape)}}));
   }
   Json input_shape = Json::array();
   input_shape.push_back(-1);
   Json inputs = Json::array();
-  inputs.push_back(Json::object({{"name", kImageInput}, {"datatype", "BYTES"}, {"shape", std::move(input_shape)}}));
+  inputs.push_back(
+      Json::object({{"name", kImageInput}, {"datatype", "BYTES"}, {"shape", std::move(input_shape)}}));
   Json classes = Json::array();
   for (const std::string& one : state().classes) classes.push_back(one);
-  return Json::object({{"name", name},
-                       {"versions", std::move(versions_json)},
-                       {"platform", "dlpipe"},
-                       {"inputs", std::move(inputs)},
-                       {"outputs", std::move(outputs)},
-                       {"parameters", Json::object({{"task", state().task.name}, {"classes", std::move(classes)}})}});
+  return Json::object(
+      {{"name", name},
+       {"versions", std::move(versions_json)},
+       {"platform", "dlpipe"},
+       {"inputs", std::move(inputs)},
+       {"outputs", std::move(outputs)},
+       {"parameters", Json::object({{"task", state().task.name}, {"classes", std::move(classes)}})}});
 }
 
-Result<std::vector<WireTensor>> answer_tensors(const ServedModel& model, std::span<const run::Prediction> predictions) {
+Result<std::vector<WireTensor>> answer_tensors(const ServedModel& model,
+                                               std::span<const run::Prediction> predictions) {
   const std::string& task = model.state().task.name;
   const auto n = static_cast<int64_t>(predictions.size());
   if (task == "detect") return boxes_of(predictions);
@@ -172,9 +187,9 @@ Result<std::vector<WireTensor>> answer_tensors(const ServedModel& model, std::sp
     WireTensor masks = tensor("mask", "UINT8", {n, first.height, first.width});
     for (const run::Prediction& one : predictions) {
       if (one.height != first.height || one.width != first.width)
-        return Status(ErrorCode::kMisuse, concat("[serve] the images of a request have different sizes (",
-                                                 first.width, "x", first.height, " and ", one.width, "x", one.height,
-                                                 "), so their masks are no tensor; send one image per request"));
+        return misuse("serve", "the images of a request have different sizes (", first.width, "x",
+                      first.height, " and ", one.width, "x", one.height,
+                      "), so their masks are not a tensor; send one image per request");
       append(masks.bytes, one.whole_mask.data(), one.whole_mask.size());
     }
     return std::vector<WireTensor>{std::move(masks)};
@@ -194,29 +209,24 @@ struct Models::Place {
   std::string path;         // of the model
   std::string stamp = {};   // of the files that `model` was loaded from, or tried to be
   std::string reason = {};  // why there is no model
-  bool is_wanted = true;  // false: unloaded by a client
+  bool is_wanted = true;    // false: unloaded by a client
   std::shared_ptr<ServedModel> model = {};
 };
 
-std::vector<Models::Place> Models::find_places() const {
+std::vector<Models::Place> Models::find_places(bool& is_complete) const {
   std::vector<Place> places;
-  for (const std::string& given : options_.paths) {
-    const size_t equals = given.find('=');
-    const bool is_named = equals != std::string::npos && given.find('/') > equals;
-    std::string path = is_named ? given.substr(equals + 1) : given;
-    while (path.size() > 1 && path.back() == '/') path.pop_back();
-    std::string name = is_named ? given.substr(0, equals) : fs::path(path).stem().string();
-    if (is_repository(path)) {
-      for (const std::string& model : folders_in(path)) {
-        for (const std::string& version : folders_in(path + "/" + model)) {
-          if (!version_number(version)) continue;
-          places.push_back({.name = model, .version = version, .path = model_in(concat(path, "/", model, "/", version))});
-        }
-      }
-    } else {
-      places.push_back({.name = std::move(name), .version = "1", .path = path});
+  for (const Given& given : givens_) {
+    if (!given.is_repository) {
+      places.push_back({.name = given.name, .version = "1", .path = given.path});
+      continue;
     }
-    if (places.empty() || !fs::exists(path)) continue;
+    for (const std::string& model : folders_in(given.path, is_complete)) {
+      const std::string folder = concat(given.path, "/", model);
+      for (const std::string& version : folders_in(folder, is_complete)) {
+        if (!version_number(version)) continue;
+        places.push_back({.name = model, .version = version, .path = model_in(concat(folder, "/", version))});
+      }
+    }
   }
   return places;
 }
@@ -235,10 +245,21 @@ std::shared_ptr<ServedModel> Models::open(const Place& place) const {
 }
 
 Models::Models(const Options& options) : options_(options) {
+  for (const std::string& given : options_.paths) {
+    const size_t equals = given.find('=');
+    const bool is_named = equals != std::string::npos && equals > 0 && given.find('/') > equals;
+    std::string path = is_named ? given.substr(equals + 1) : given;
+    while (path.size() > 1 && path.back() == '/') path.pop_back();
+    std::string name = is_named ? given.substr(0, equals) : fs::path(path).stem().string();
+    const bool holds_models = is_repository(path);
+    givens_.push_back({std::move(name), std::move(path), holds_models});
+  }
   std::set<std::pair<std::string, std::string>> seen;
-  for (const Place& place : find_places()) {
+  bool is_complete = true;
+  for (const Place& place : find_places(is_complete)) {
     if (!seen.emplace(place.name, place.version).second)
-      refuse("serve", "two models are called ", in_quotes(place.name), "; give one of them another name: NAME=PATH");
+      refuse("serve", "two models are called ", in_quotes(place.name),
+             "; give one of them another name: NAME=PATH");
   }
   throw_if_error(refresh());
   poller_ = std::thread([this] { poll(); });
@@ -267,10 +288,11 @@ void Models::poll() {
 
 Status Models::refresh() {
   const MutexLock one_at_a_time(loading_);
-  std::vector<Place> found = find_places();
+  bool is_complete = true;
+  const std::vector<Place> found = find_places(is_complete);
   Status first;
   std::set<std::pair<std::string, std::string>> there;
-  for (Place& place : found) {
+  for (const Place& place : found) {
     const std::pair key(place.name, place.version);
     there.insert(key);
     const std::string stamp = stamp_of(place.path);
@@ -281,7 +303,8 @@ Status Models::refresh() {
       if (at != places_.end()) known = at->second;
     }
     // Files that are being replaced have no stamp for a moment: the model stays.
-    if (!known.is_wanted || (known.stamp == stamp && (known.model != nullptr || !known.reason.empty()))) continue;
+    if (!known.is_wanted || (known.stamp == stamp && (known.model != nullptr || !known.reason.empty())))
+      continue;
     if (stamp.empty() && known.model != nullptr) continue;
     known.path = place.path;
     known.stamp = stamp;
@@ -289,7 +312,8 @@ Status Models::refresh() {
       std::shared_ptr<ServedModel> model = open(known);
       if (known.model != nullptr) {
         model->counters = known.model->counters;
-        log(LogLevel::kInfo, concat("[serve] loaded model ", printable(known.name), " version ", known.version, " again"));
+        log(LogLevel::kInfo,
+            concat("[serve] loaded model ", printable(known.name), " version ", known.version, " again"));
       }
       known.model = std::move(model);
       known.reason.clear();
@@ -298,17 +322,22 @@ Status Models::refresh() {
       known.reason = status.message();
       if (known.model != nullptr) ++failed_reloads_;
       if (first.ok())
-        first = status.with_context(concat("model ", printable(known.name), " version ", known.version, ": "));
+        first =
+            status.with_context(concat("model ", printable(known.name), " version ", known.version, ": "));
     }
     const MutexLock lock(mutex_);
+    const auto at = places_.find(key);
+    if (at != places_.end() && !at->second.is_wanted) continue;  // a client unloaded it meanwhile
     places_[key] = std::move(known);
   }
+  if (!is_complete) return first;
   const MutexLock lock(mutex_);
   std::erase_if(places_, [&](const auto& place) { return !there.contains(place.first); });
   return first;
 }
 
-Result<std::shared_ptr<const ServedModel>> Models::find(std::string_view name, std::string_view version) const {
+Result<std::shared_ptr<const ServedModel>> Models::find(std::string_view name,
+                                                        std::string_view version) const {
   const MutexLock lock(mutex_);
   std::shared_ptr<const ServedModel> best;
   int64_t best_number = -1;
@@ -328,7 +357,8 @@ Result<std::shared_ptr<const ServedModel>> Models::find(std::string_view name, s
   if (best != nullptr) return best;
   if (is_known) return not_found("model ", in_quotes(name), " has no version ", in_quotes(version));
   names.erase(std::unique(names.begin(), names.end()), names.end());
-  return not_found("there is no model ", in_quotes(name), names.empty() ? "" : concat("; there are ", quoted_names(names)));
+  return not_found("there is no model ", in_quotes(name),
+                   names.empty() ? "" : concat("; there are ", quoted_names(names)));
 }
 
 std::vector<std::shared_ptr<const ServedModel>> Models::all() const {
@@ -353,7 +383,9 @@ Json Models::index() const {
     list.push_back(Json::object({{"name", key.first},
                                  {"version", key.second},
                                  {"state", place.model != nullptr ? "READY" : "UNAVAILABLE"},
-                                 {"reason", place.model != nullptr ? "" : place.is_wanted ? place.reason : "unloaded"}}));
+                                 {"reason", place.model != nullptr ? ""
+                                            : place.is_wanted      ? place.reason
+                                                                   : "unloaded"}}));
   }
   return list;
 }
@@ -367,10 +399,13 @@ Status Models::load(std::string_view name) {
       place.stamp.clear();
     }
   }
-  const Status status = refresh();
-  const Result<std::shared_ptr<const ServedModel>> model = find(name, "");
-  if (!model.ok() && !status.ok()) return status;
-  return model.status();
+  [[maybe_unused]] const Status of_all = refresh();  // of this model: its reason
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [key, place] : places_)
+      if (key.first == name && !place.reason.empty()) return {ErrorCode::kMisuse, place.reason};
+  }
+  return find(name, "").status();
 }
 
 Status Models::unload(std::string_view name) {

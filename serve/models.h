@@ -66,7 +66,8 @@ class Models {
   std::vector<std::string> versions(std::string_view name) const;
   /// [{"name", "version", "state", "reason"}] of the repository, for KServe's index.
   formats::Json index() const;
-  /// Loads a model of the repository again, or one that was unloaded. Waits until it is there.
+  /// Loads a model of the repository again, or one that was unloaded. Waits until it is there. If that fails, the former one
+  /// stays.
   Status load(std::string_view name);
   /// Requests that were accepted are answered.
   Status unload(std::string_view name);
@@ -75,13 +76,19 @@ class Models {
 
  private:
   struct Place;  // where one version of a model is, and how it is
-  std::vector<Place> find_places() const;
+  struct Given {
+    std::string name, path;
+    bool is_repository;
+  };
+  /// `is_complete` becomes false if a folder can't be listed, for example because the process has no descriptor left.
+  std::vector<Place> find_places(bool& is_complete) const;
   std::shared_ptr<ServedModel> open(const Place& place) const;
   void poll();
   /// Loads what is new or changed, forgets what is gone. Returns the first error.
   Status refresh();
 
   Options options_;
+  std::vector<Given> givens_;  // options_.paths
   mutable Mutex mutex_;
   std::condition_variable changed_;
   std::map<std::pair<std::string, std::string>, Place> places_ DLPIPE_GUARDED_BY(mutex_);

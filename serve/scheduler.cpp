@@ -23,6 +23,7 @@ struct Scheduler::Batch {
   std::shared_ptr<const ServedModel> model;
   std::vector<Row> rows;
   std::vector<std::shared_ptr<Waiting>> expired;
+  bool gives_up = false;
 };
 
 Scheduler::Scheduler(const Options& options) : options_(options), thread_([this] { work(); }) {}
@@ -45,7 +46,8 @@ bool Scheduler::submit(Job job) {
   waiting->job = std::move(job);
   {
     const MutexLock lock(mutex_);
-    if (stops_ || waiting_.load() + images > options_.max_images || bytes_ + waiting->bytes > options_.max_bytes)
+    if (stops_ || waiting_.load() + images > options_.max_images ||
+        (bytes_ > 0 && bytes_ + waiting->bytes > options_.max_bytes))
       return false;
     waiting_ += images;
     bytes_ += waiting->bytes;
@@ -54,6 +56,22 @@ bool Scheduler::submit(Job job) {
   }
   changed_.notify_all();
   return true;
+}
+
+void Scheduler::hurry() {
+  {
+    const MutexLock lock(mutex_);
+    hurries_ = true;
+  }
+  changed_.notify_all();
+}
+
+void Scheduler::give_up() {
+  {
+    const MutexLock lock(mutex_);
+    gives_up_ = true;
+  }
+  changed_.notify_all();
 }
 
 double Scheduler::expected_wait_s() const {
@@ -67,7 +85,8 @@ bool Scheduler::take(Batch& batch) {
     while (queue_.empty() && !stops_) lock.wait(changed_);
     if (queue_.empty()) return false;
     const Clock::time_point now = Clock::now();
-    while (!queue_.empty() && queue_.begin()->first < now) {
+    batch.gives_up = gives_up_;
+    while (!queue_.empty() && (gives_up_ || queue_.begin()->first < now)) {
       batch.expired.push_back(queue_.begin()->second);
       queue_.erase(queue_.begin());
     }
@@ -83,7 +102,7 @@ bool Scheduler::take(Batch& batch) {
       if (there >= options_.max_batch) break;
     }
     const Clock::time_point until = std::min(first + options_.max_delay, queue_.begin()->first);
-    if (there < options_.max_batch && now < until && !stops_) {
+    if (there < options_.max_batch && now < until && !stops_ && !hurries_) {
       lock.wait_until(changed_, until);
       continue;
     }
@@ -91,9 +110,12 @@ bool Scheduler::take(Batch& batch) {
     for (auto at = queue_.begin(); at != queue_.end();) {
       const std::shared_ptr<Waiting>& job = at->second;
       if (job->job.model == model) {
-        while (job->taken < job->job.images.size() && static_cast<int64_t>(batch.rows.size()) < options_.max_batch)
+        while (job->taken < job->job.images.size() &&
+               static_cast<int64_t>(batch.rows.size()) < options_.max_batch)
           batch.rows.push_back({job, job->taken++});
-        if (static_cast<int64_t>(batch.rows.size()) == options_.max_batch && job->taken < job->job.images.size()) break;
+        if (static_cast<int64_t>(batch.rows.size()) == options_.max_batch &&
+            job->taken < job->job.images.size())
+          break;
         at = queue_.erase(at);
       } else {
         ++at;
@@ -122,11 +144,12 @@ void Scheduler::run(Batch& batch) {
   Status status;
   size_t next = 0;
   try {
-    batch.model->predictor->predict_batch(files, static_cast<int64_t>(files.size()), [&](const run::Prediction& one) {
-      const Batch::Row& row = batch.rows[next++];
-      row.job->result.predictions[row.image] = one;
-      return true;
-    });
+    batch.model->predictor->predict_batch(files, static_cast<int64_t>(files.size()),
+                                          [&](const run::Prediction& one) {
+                                            const Batch::Row& row = batch.rows[next++];
+                                            row.job->result.predictions[row.image] = one;
+                                            return true;
+                                          });
   } catch (...) {
     status = status_from_current_exception("serve");
   }
@@ -137,7 +160,8 @@ void Scheduler::run(Batch& batch) {
   counters.images += rows;
   counters.decode_ns += times.images_ns;
   counters.model_ns += times.model_ns;
-  const double taken = std::chrono::duration<double>(Clock::now() - begin).count() / static_cast<double>(rows);
+  const double taken =
+      std::chrono::duration<double>(Clock::now() - begin).count() / static_cast<double>(rows);
   seconds_per_image_ = seconds_per_image_.load() == 0 ? taken : 0.9 * seconds_per_image_.load() + 0.1 * taken;
   for (const Batch::Row& row : batch.rows) {
     JobResult& result = row.job->result;
@@ -153,7 +177,9 @@ void Scheduler::work() {
   while (take(batch)) {
     for (const auto& job : batch.expired) {
       // Images of it that are in earlier batches have been answered: this thread runs one batch after another.
-      job->result.status = Status(ErrorCode::kCancelled, "[serve] the request waited longer than its time limit");
+      job->result.status = Status(ErrorCode::kCancelled,
+                                  batch.gives_up ? "[serve] the server stops"
+                                                 : "[serve] the request waited longer than its time limit");
       job->result.queue_ns = std::chrono::nanoseconds(Clock::now() - job->arrival).count();
       finish(*job);
     }

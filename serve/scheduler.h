@@ -31,7 +31,7 @@ struct JobResult {
 
 struct Job {
   std::shared_ptr<const ServedModel> model;
-  std::vector<run::ImageFile> images;
+  std::vector<run::ImageFile> images;  // at least one
   Clock::time_point deadline;
   std::function<void(JobResult&&)> done;  // called once, on the scheduler's thread
 };
@@ -41,7 +41,7 @@ class Scheduler {
   struct Options {
     int64_t max_batch = 8;
     std::chrono::microseconds max_delay{0};
-    int64_t max_images = 1024;              // that wait
+    int64_t max_images = 1024;               // that wait
     uint64_t max_bytes = uint64_t{1} << 29;  // of images that wait
   };
   explicit Scheduler(const Options& options);
@@ -52,6 +52,10 @@ class Scheduler {
 
   /// Any thread. False if the queue is full; `done` is then not called.
   bool submit(Job job);
+  /// From now on batches don't wait for more images.
+  void hurry();
+  /// From now on jobs get kCancelled instead of predictions, apart from those of the batch that runs.
+  void give_up();
   /// The images that wait.
   int64_t waiting() const { return waiting_.load(); }
   /// An estimate of how long a new image would wait, in seconds.
@@ -72,6 +76,8 @@ class Scheduler {
   std::multimap<Clock::time_point, std::shared_ptr<Waiting>> queue_ DLPIPE_GUARDED_BY(mutex_);  // by deadline
   uint64_t bytes_ DLPIPE_GUARDED_BY(mutex_) = 0;
   bool stops_ DLPIPE_GUARDED_BY(mutex_) = false;
+  bool hurries_ DLPIPE_GUARDED_BY(mutex_) = false;
+  bool gives_up_ DLPIPE_GUARDED_BY(mutex_) = false;
   std::atomic<int64_t> waiting_{0};
   std::atomic<double> seconds_per_image_{0};
   std::thread thread_;

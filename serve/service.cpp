@@ -9,7 +9,6 @@
 #include "base/machine.h"
 #include "base/messages.h"
 #include "base/text.h"
-#include "dlpipe/codec.h"
 
 namespace dlpipe::serve {
 
@@ -18,7 +17,8 @@ using formats::Json;
 namespace {
 
 /// Upper bounds of the buckets of dlpipe_request_seconds.
-constexpr std::array kBuckets = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0};
+constexpr std::array kBuckets = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+                                 0.25,  0.5,    1.0,   2.5,  5.0,   10.0, 30.0};
 
 HttpResponse error(int status, std::string_view message) {
   return {.status = status, .body = error_body(without_area(message))};
@@ -32,11 +32,16 @@ int status_of(ErrorCode code) {
   switch (code) {
     case ErrorCode::kMisuse:
     case ErrorCode::kCorrupt:
-    case ErrorCode::kUnsupported: return 400;
-    case ErrorCode::kNotFound: return 404;
-    case ErrorCode::kCancelled: return 504;
-    case ErrorCode::kOutOfMemory: return 503;
-    default: return 500;
+    case ErrorCode::kUnsupported:
+      return 400;
+    case ErrorCode::kNotFound:
+      return 404;
+    case ErrorCode::kCancelled:
+      return 504;
+    case ErrorCode::kOutOfMemory:
+      return 503;
+    default:
+      return 500;
   }
 }
 
@@ -56,7 +61,7 @@ std::string unescaped(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     unsigned value = 0;
     if (text[i] == '%' && i + 2 < text.size() &&
-        std::from_chars(&text[i + 1], &text[i + 3], value, 16).ptr == &text[i + 3]) {
+        std::from_chars(text.data() + i + 1, text.data() + i + 3, value, 16).ptr == text.data() + i + 3) {
       plain += static_cast<char>(value);
       i += 2;
     } else {
@@ -90,9 +95,7 @@ struct Service::Target {
       is_model = next + 1 >= words.size();
     }
   }
-  bool is(std::initializer_list<std::string_view> path) const {
-    return std::ranges::equal(words, path);
-  }
+  bool is(std::initializer_list<std::string_view> path) const { return std::ranges::equal(words, path); }
 
   std::vector<std::string> words;
   bool is_model = false;
@@ -113,13 +116,11 @@ void Service::count(int status, double seconds) {
 
 void Service::handle(HttpRequest request, Reply reply) {
   const Target target(request.target);
-  ++in_flight_;
   const bool is_infer = target.is_model && target.verb == "infer";
   const Clock::time_point begin = Clock::now();
   Reply counted = [this, is_infer, begin, reply = std::move(reply)](HttpResponse&& response) {
     count(response.status, is_infer ? std::chrono::duration<double>(Clock::now() - begin).count() : -1);
     reply(std::move(response));
-    --in_flight_;
   };
   try {
     if (!is_infer) return counted(answer(request, target));
@@ -138,10 +139,11 @@ HttpResponse Service::answer(const HttpRequest& request, const Target& target) {
   }
   if (request.method != "GET" && request.method != "HEAD") return error(405, "this address takes GET");
   if (target.is({"v2"}))
-    return json(Json::object({{"name", "dlpipe"},
-                              {"version", DLPIPE_VERSION},
-                              {"extensions", Json::Array{"binary_tensor_data", "classification", "model_repository",
-                                                         "model_repository(unload_dependents)", "statistics"}}}));
+    return json(
+        Json::object({{"name", "dlpipe"},
+                      {"version", DLPIPE_VERSION},
+                      {"extensions", Json::Array{"binary_tensor_data", "classification", "model_repository",
+                                                 "model_repository(unload_dependents)", "statistics"}}}));
   if (target.is({"v2", "health", "live"})) return yes_or_no(true);
   if (target.is({"v2", "health", "ready"})) return yes_or_no(!is_draining_ && !models_.all().empty());
   if (target.is({"metrics"}))
@@ -169,29 +171,32 @@ HttpResponse Service::repository(const Target& target) {
       return status.ok() ? HttpResponse{.body = {}} : error(status);
     }
   }
-  return error(404, "there is nothing at this address; the repository has index, models/NAME/load and models/NAME/unload");
+  return error(
+      404,
+      "there is nothing at this address; the repository has index, models/NAME/load and models/NAME/unload");
 }
 
 HttpResponse Service::statistics(const Target& target) const {
   Json list = Json::array();
   for (const auto& model : models_.all()) {
-    if (!target.model.empty() && (model->name != target.model || (!target.version.empty() && model->version != target.version)))
+    if (!target.model.empty() &&
+        (model->name != target.model || (!target.version.empty() && model->version != target.version)))
       continue;
     const ModelCounters& c = *model->counters;
     const int64_t failed = c.failed.load(), done = c.requests.load() - failed;
     const auto part = [](int64_t count, int64_t ns) { return Json::object({{"count", count}, {"ns", ns}}); };
-    list.push_back(Json::object({{"name", model->name},
-                                 {"version", model->version},
-                                 {"last_inference", c.last_ms.load()},
-                                 {"inference_count", c.images.load()},
-                                 {"execution_count", c.batches.load()},
-                                 {"inference_stats",
-                                  Json::object({{"success", part(done, c.request_ns.load())},
-                                                {"fail", part(failed, 0)},
-                                                {"queue", part(done, c.queue_ns.load())},
-                                                {"compute_input", part(done, c.decode_ns.load())},
-                                                {"compute_infer", part(done, c.model_ns.load())},
-                                                {"compute_output", part(done, 0)}})}}));
+    list.push_back(
+        Json::object({{"name", model->name},
+                      {"version", model->version},
+                      {"last_inference", c.last_ms.load()},
+                      {"inference_count", c.images.load()},
+                      {"execution_count", c.batches.load()},
+                      {"inference_stats", Json::object({{"success", part(done, c.request_ns.load())},
+                                                        {"fail", part(failed, 0)},
+                                                        {"queue", part(done, c.queue_ns.load())},
+                                                        {"compute_input", part(done, c.decode_ns.load())},
+                                                        {"compute_infer", part(done, c.model_ns.load())},
+                                                        {"compute_output", part(done, 0)}})}}));
   }
   return json(Json::object({{"model_stats", std::move(list)}}));
 }
@@ -222,15 +227,20 @@ void Service::infer(HttpRequest&& request, const Target& target, Reply reply) {
   auto parsed = parse_infer_request(request.body, json_bytes, kImageInput);
   if (!parsed.ok()) return refuse_it(error(parsed.status()));
   const auto wanted = std::make_shared<InferRequest>(*std::move(parsed));
-  if (wanted->inputs.size() != 1 || wanted->inputs[0].name != kImageInput || wanted->inputs[0].datatype != "BYTES")
+  if (wanted->inputs.size() != 1 || wanted->inputs[0].name != kImageInput ||
+      wanted->inputs[0].datatype != "BYTES")
     return refuse_it(error(400, concat("model ", in_quotes(model->name), " takes one input, '", kImageInput,
                                        "', of datatype BYTES: the bytes of image files")));
   const auto elements = byte_elements(wanted->inputs[0]);
   if (!elements.ok()) return refuse_it(error(elements.status()));
   if (elements->empty()) return refuse_it(error(400, "the request has no image"));
+  if (static_cast<int64_t>(elements->size()) > options_.scheduler.max_images)
+    return refuse_it(error(400, concat("the request has ", elements->size(), " images, and at most ",
+                                       options_.scheduler.max_images, " may wait (--queue)")));
   Job job{.model = model, .images = {}, .deadline = arrival + options_.time_limit, .done = {}};
-  if (wanted->timeout_us > 0)
-    job.deadline = std::min(job.deadline, arrival + std::chrono::microseconds(wanted->timeout_us));
+  const std::chrono::microseconds limit = options_.time_limit;
+  if (wanted->timeout_us > 0 && wanted->timeout_us < limit.count())
+    job.deadline = arrival + std::chrono::microseconds(wanted->timeout_us);
   for (const std::string_view bytes : *elements)
     job.images.push_back({.path = concat("image ", job.images.size()), .bytes = std::string(bytes)});
   wanted->inputs.clear();  // their bytes are in the job
@@ -240,7 +250,8 @@ void Service::infer(HttpRequest&& request, const Target& target, Reply reply) {
     counters.queue_ns += result.queue_ns;
     counters.request_ns += std::chrono::nanoseconds(Clock::now() - arrival).count();
     counters.last_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
-                           std::chrono::system_clock::now().time_since_epoch()).count();
+                           std::chrono::system_clock::now().time_since_epoch())
+                           .count();
     const auto respond = [&]() -> HttpResponse {
       if (!result.status.ok()) return error(result.status);
       for (const run::Prediction& one : result.predictions) {
@@ -250,7 +261,8 @@ void Service::infer(HttpRequest&& request, const Target& target, Reply reply) {
       }
       auto outputs = answer_tensors(*model, result.predictions);
       if (!outputs.ok()) return error(outputs.status());
-      const auto encoded = encode(*wanted, {model->name, model->version, *std::move(outputs), model->state().classes});
+      const auto encoded =
+          encode(*wanted, {model->name, model->version, *std::move(outputs), model->state().classes});
       if (!encoded.ok()) return error(encoded.status());
       HttpResponse response{.body = encoded->body};
       if (encoded->json_bytes) {
@@ -305,8 +317,8 @@ std::string Service::metrics() const {
       text += concat("dlpipe_request_seconds_bucket{le=\"", exact(kBuckets[i]), "\"} ", sum, "\n");
     }
     sum += by_seconds_[kBuckets.size()];
-    text += concat("dlpipe_request_seconds_bucket{le=\"+Inf\"} ", sum, "\ndlpipe_request_seconds_sum ", exact(sum_seconds_),
-                   "\ndlpipe_request_seconds_count ", sum, "\n");
+    text += concat("dlpipe_request_seconds_bucket{le=\"+Inf\"} ", sum, "\ndlpipe_request_seconds_sum ",
+                   exact(sum_seconds_), "\ndlpipe_request_seconds_count ", sum, "\n");
   }
   const auto gauge = [&](std::string_view name, int64_t value, std::string_view help) {
     head(name, "gauge", help);
@@ -329,7 +341,8 @@ std::string Service::metrics() const {
       {"dlpipe_model_images_total", "Images.", &ModelCounters::images, false},
       {"dlpipe_model_batches_total", "Batches.", &ModelCounters::batches, false},
       {"dlpipe_model_queue_seconds_total", "Time that requests waited.", &ModelCounters::queue_ns, true},
-      {"dlpipe_model_decode_seconds_total", "Time to decode and prepare images.", &ModelCounters::decode_ns, true},
+      {"dlpipe_model_decode_seconds_total", "Time to decode and prepare images.", &ModelCounters::decode_ns,
+       true},
       {"dlpipe_model_compute_seconds_total", "Time of the model.", &ModelCounters::model_ns, true}};
   for (const Row& row : kRows) {
     head(row.name, "counter", row.help);

@@ -48,9 +48,14 @@ class Service {
   /// Any thread. Calls `reply` once, before it returns or later on another thread.
   void handle(HttpRequest request, std::function<void(HttpResponse&&)> reply);
   /// From now on /v2/health/ready says no, so that load balancers send nothing more.
-  void begin_drain() { is_draining_ = true; }
-  /// Requests whose answer is not there yet.
-  int64_t in_flight() const { return in_flight_.load(); }
+  void begin_drain() {
+    is_draining_ = true;
+    scheduler_.hurry();
+  }
+  /// Answers the requests that wait with an error.
+  void give_up() { scheduler_.give_up(); }
+  /// Counts a request that was refused before it became one, for /metrics.
+  void count_refused(int status) { count(status, -1); }
   /// The open connections, for /metrics. Connections may outlive the service.
   const std::shared_ptr<std::atomic<int64_t>> connections = std::make_shared<std::atomic<int64_t>>(0);
 
@@ -67,7 +72,6 @@ class Service {
   Options options_;
   Models& models_;
   std::atomic<bool> is_draining_{false};
-  std::atomic<int64_t> in_flight_{0};
   mutable Mutex mutex_;
   std::map<int, int64_t> by_status_ DLPIPE_GUARDED_BY(mutex_);
   std::array<int64_t, 16> by_seconds_ DLPIPE_GUARDED_BY(mutex_) = {};  // of infer requests, by bucket
