@@ -58,8 +58,9 @@ void gemm_by_choice(int64_t m, int64_t n, int64_t k, const GemmMatrix& a, const 
     const KernelChoice choice = kernel_table().find_or_add(key, [&] { return gemm_rule(a, b); });
     if (choice.kernel == kBlocks) return run_blocks();
     if (choice.kernel == kOneDnn) return onednn_gemm(m, n, k, a, b, bias, c, dtype, done);
-    throw Error(Status(ErrorCode::kCorrupt, concat("[kernels] '", choice.kernel, "' is not a kernel for '",
-                                                   key, "' in kernels.json; use ", kBlocks, " or ", kOneDnn)));
+    throw Error(
+        Status(ErrorCode::kCorrupt, concat("[kernels] '", choice.kernel, "' is not a kernel for '", key,
+                                           "' in kernels.json; use ", kBlocks, " or ", kOneDnn)));
   };
   const auto candidates = [&] {
     const KernelChoice rule = gemm_rule(a, b);

@@ -79,7 +79,8 @@ TEST(BlockGemm, IsTheSameBitsOnAnyNumberOfThreadsAndInAnyCut) {
   std::vector<float> few(static_cast<size_t>(30 * s.n));
   for (const int64_t rows : {1, 2, 5, 23, 30}) {
     block_gemm(rows, s.n, s.k, {p.a.data()}, {p.b.data()}, p.bias.data(), few.data());
-    EXPECT_EQ(std::memcmp(few.data(), one.data(), static_cast<size_t>(rows * s.n) * sizeof(float)), 0) << rows;
+    EXPECT_EQ(std::memcmp(few.data(), one.data(), static_cast<size_t>(rows * s.n) * sizeof(float)), 0)
+        << rows;
   }
 }
 
