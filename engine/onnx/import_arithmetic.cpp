@@ -70,7 +70,7 @@ void binary(Run& run, const NodeEntry& node, Tensor (*op)(const Tensor&, const T
 }
 
 Tensor prelu_of(const Tensor& x, const Tensor& slope) {  // slope x where x < 0, else x
-  return relu(x) - slope * relu(scale(x, -1.0));
+  return relu(x) + slope * negative_part(x);
 }
 
 void sum_op(Run& run, const NodeEntry& node) {

@@ -40,7 +40,8 @@ Tensor absolute_of(const Tensor& x) {
   return relu(x) + relu(scale(x, -1.0));
 }
 Tensor softplus_of(const Tensor& x) {  // log(1 + e^x) = max(x, 0) + log(1 + e^-|x|)
-  return relu(x) + log(scale(exp(scale(absolute_of(x), -1.0)), 1.0, 1.0));
+  const Tensor positive = relu(x);
+  return positive + log(scale(exp(negative_part(x) - positive), 1.0, 1.0));
 }
 
 Tensor softsign_of(const Tensor& x) {
@@ -77,13 +78,13 @@ void hard_sigmoid(Run& run, const NodeEntry& node) {
 void leaky_relu(Run& run, const NodeEntry& node) {
   const Tensor x = float_input(run, node);
   const double alpha = run.attribute(node, "alpha", 0.01);
-  run.set_like_input(node, relu(x) + scale(relu(scale(x, -1.0)), -alpha));
+  run.set_like_input(node, relu(x) + scale(negative_part(x), alpha));
 }
 
 Tensor elu_of(const Tensor& x, double alpha,
               double width = 1.0) {  // max(x, 0) + alpha (e^(min(x, 0) / width) - 1)
-  const Tensor below = clip(x, -std::numeric_limits<double>::infinity(), 0);
-  return relu(x) + scale(exp(width == 1.0 ? below : scale(below, 1 / width)), alpha, -alpha);
+  const Tensor negative = negative_part(x);
+  return relu(x) + scale(exp(width == 1.0 ? negative : scale(negative, 1 / width)), alpha, -alpha);
 }
 void elu(Run& run, const NodeEntry& node) {
   run.set_like_input(node, elu_of(float_input(run, node), run.attribute(node, "alpha", 1.0)));

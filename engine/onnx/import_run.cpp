@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "base/messages.h"
@@ -323,6 +324,9 @@ void Run::set_truth(const NodeEntry& node, const Tensor& truth, bool is_image) {
 
 Tensor negated(const Tensor& truth) {
   return scale(truth, -1.0, 1.0);
+}
+Tensor negative_part(const Tensor& x) {
+  return clip(x, -std::numeric_limits<double>::infinity(), 0x1p-100);
 }
 Tensor as_floats(const Tensor& x, DType dtype) {
   return is_floating(x.dtype()) ? x : cast(x, dtype);

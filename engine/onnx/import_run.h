@@ -167,6 +167,9 @@ class Run {
 
 /// 1 where it is 0, and 0 where it is 1.
 Tensor negated(const Tensor& truth);
+/// min(x, 0), with the gradient 1 at 0. relu's gradient at 0 is 0, so a function composed of both has the gradient of its negative side
+/// at 0, as in PyTorch. Clips at 2^-100, because the gradient of clip at its bound is 0.
+Tensor negative_part(const Tensor& x);
 /// Converts integers to floats of `dtype`; f64 holds those below 2^53 exactly. Returns floats unchanged.
 Tensor as_floats(const Tensor& x, DType dtype);
 

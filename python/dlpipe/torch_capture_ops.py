@@ -107,13 +107,15 @@ def _pow(g: Graph, x: Any, exponent: Any) -> Any:
 
 
 def _clamp(g: Graph, x: Any, min: Any = None, max: Any = None) -> Any:
-    least, most = _number(min), _number(max)
-    if all(one is None or isinstance(one, float) for one in (least, most)):
-        return g.emit("Clip", x, least, most)
-    # Unlike those of maximum and minimum, PyTorch's gradient of a number that equals its bound is the number's.
-    if least is not None:
-        x = g.emit("Where", g.emit("Less", x, least), least, x)
-    return x if most is None else g.emit("Where", g.emit("Greater", x, most), most, x)
+    if all(one is None or isinstance(one, (int, float)) for one in (min, max)):
+        return g.emit("Clip", x, *[None if one is None else float(one) for one in (min, max)])
+    # PyTorch halves the gradient where x equals one bound, as maximum and minimum do. Where x equals both, x has all of it.
+    y = x if min is None else g.emit("Max", x, min)
+    y = y if max is None else g.emit("Min", y, max)
+    if min is None or max is None:
+        return y
+    low = g.emit("Where", g.emit("Less", x, min), min, x)
+    return g.emit("Where", g.emit("Equal", min, max), g.emit("Where", g.emit("Greater", x, max), max, low), y)
 
 
 def _number(value: Any) -> Any:
@@ -773,6 +775,7 @@ OPS: dict[str, Op] = {
     "clamp": _clamp,
     "clamp_max": lambda g, x, most: _clamp(g, x, None, most),
     "clamp_min": lambda g, x, least: _clamp(g, x, least),
+    "clip": _clamp,
     "cos": _plain("Cos"),
     "div": _binary("Div"),
     "elu": _elu,

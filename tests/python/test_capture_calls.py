@@ -1,5 +1,6 @@
 """Single calls of captured models: PyTorch judges values and gradients; arguments that dlpipe's ops lack are refused by name."""
 
+import copy
 import inspect
 import os
 
@@ -90,6 +91,63 @@ def test_calls_have_pytorchs_values_and_gradients(name, tmp_path):
         assert one.grad is None or one.grad.isfinite().all(), key
         if one.grad is not None:
             np.testing.assert_allclose(gradients[key], one.grad.numpy(), rtol=1e-3, atol=1e-5, err_msg=key)
+
+
+#: Where the gradients of the functions below jump. PyTorch chooses one of several subgradients there.
+TIES = (-3.0, -2.0, -1.0, -0.0, 0.0, 0.5, 1.0, 2.0, 3.0, 6.0)
+BOUNDS = (-3.0, -1.0, 0.0, -0.0, 0.0, 1.0, 1.0, 1.0, 3.0, 7.0)
+FUNCTIONS_WITH_TIES = {
+    **{name: getattr(nn, name)() for name in ("ELU", "GELU", "Hardsigmoid", "Hardswish", "Hardtanh", "LeakyReLU", "Mish", "PReLU", "ReLU", "ReLU6", "SELU",
+                                              "SiLU", "Softplus", "Softsign", "Tanhshrink")},
+    "ELU of another alpha": nn.ELU(2.0),
+    "LeakyReLU with a negative slope": nn.LeakyReLU(-0.2),
+    "LeakyReLU with a slope of 0": nn.LeakyReLU(0.0),
+    "PReLU by channel": nn.PReLU(len(TIES), init=0.3),
+    "Softplus with a threshold": nn.Softplus(beta=2, threshold=1),
+    "abs": lambda m, x: x.abs(),
+    "clamp": lambda m, x: x.clamp(0, 1),
+    "clamp_min": lambda m, x: x.clamp_min(-1),
+    "clamp to one number": lambda m, x: x.clamp(1, 1),
+    "clip": lambda m, x: torch.clip(x, max=3),
+    "clamp by numbers that are tensors": lambda m, x: x.clamp(torch.tensor(0.0), torch.tensor(1.0)),
+    "clamp_min by tensors": lambda m, x: x.clamp(min=m.bounds),
+    "clamp_max by tensors": lambda m, x: torch.clamp_max(x, m.bounds),
+    "clamp to ranges": lambda m, x: x.clamp(m.bounds, m.others),
+    "clamp to ranges that are empty": lambda m, x: x.clamp(m.bounds, m.bounds * 0.5 - 0.25),
+    "maximum": lambda m, x: torch.maximum(x, m.bounds),
+    "minimum": lambda m, x: torch.minimum(x, m.bounds),
+}  # fmt: skip
+
+
+class Ties(nn.Module):
+    """A function of TIES, which are the biases of channels. The images are black."""
+
+    def __init__(self, of):
+        super().__init__()
+        torch.manual_seed(7)
+        self.conv = nn.Conv2d(3, len(TIES), 3, stride=2, padding=1)
+        self.conv.bias.data = torch.tensor(TIES)
+        self.bounds, self.others = (nn.Parameter(torch.tensor(values)[:, None, None]) for values in (BOUNDS, (0, -1, 0, 0, 2, 1, 1, 3, 3, 7.0)))
+        self.function = of
+        self.head = nn.Linear(len(TIES) * (SIZE // 2) ** 2, 5)
+
+    forward = Calls.forward
+
+
+@pytest.mark.parametrize("name", FUNCTIONS_WITH_TIES)
+def test_gradients_at_ties_are_pytorchs(name, tmp_path):
+    model = Ties(copy.deepcopy(FUNCTIONS_WITH_TIES[name]))
+    dlpipe.capture(model, (3, SIZE, SIZE), tmp_path / "m.dlm")
+    ours = _dlpipe.CapturedModel(os.fsencode(tmp_path / "m.dlm"))
+    x, labels = torch.zeros(3, 3, SIZE, SIZE), torch.arange(3)
+    y = model(x)
+    F.cross_entropy(y, labels).backward()
+    np.testing.assert_allclose(ours.forward(x.numpy(), True), y.detach().numpy(), rtol=1e-4, atol=1e-5)
+    ours.step(x.numpy(), labels.numpy(), 0.0)
+    gradients = ours.gradients()
+    for key, one in model.named_parameters():
+        if one.grad is not None:
+            np.testing.assert_allclose(gradients[key], one.grad.numpy(), rtol=1e-3, atol=1e-6, err_msg=key)
 
 
 REFUSED = {

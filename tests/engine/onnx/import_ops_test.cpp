@@ -2,11 +2,13 @@
 // tests/interop/onnx_nodes.py; they take a minute and a half.)
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "dlpipe/ops.h"
 #include "tests/engine/onnx/one_node.h"
 
 namespace dlpipe::engine::onnx {
@@ -373,6 +375,56 @@ TEST(OnnxOps, OfAnOpsetThatIsNotKnownAreRefused) {
   expect_op_refused(OneNode("Mul", 6).input({1, 3, 3}).weights({3}).with("broadcast", 1).with("axis", 1),
                     "opset 6");
   expect_op_refused(OneNode("Relu", 29).input({2}), "opset 29; dlpipe supports 7 to 28");
+}
+
+// The gradients of the sum of a node's results, one for each element of its input.
+std::vector<double> gradients_of(const OneNode& node) {
+  Tensor x = node.given()[0];
+  x.set_requires_grad(true);
+  const graph::Runner runner(import_model(node.model()));
+  sum(runner.forward({{x}})[0]).backward();
+  return x.grad().to_doubles();
+}
+
+// PyTorch chooses the subgradient of the negative side for LeakyRelu and other functions with a slope there, and 0 for Relu and for Clip
+// at its bounds.
+TEST(OnnxOps, GradientsAtKinksArePyTorchs) {
+  const auto gradients = [](OneNode node) {
+    return gradients_of(std::move(node).input({4}, {-1, -0.0F, 0, 2}));
+  };
+  const auto expect_gradients = [](const std::vector<double>& got, const std::vector<double>& wanted) {
+    ASSERT_EQ(got.size(), wanted.size());
+    for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 1e-6) << "element " << i;
+  };
+  constexpr double kInverseE = 0.36787944117144233, kSigmoid1 = 0.7310585786300049,
+                   kSigmoid2 = 0.8807970779778823;
+  expect_gradients(gradients(OneNode("LeakyRelu").with_float("alpha", 0.25F)), {0.25, 0.25, 0.25, 1});
+  expect_gradients(gradients(OneNode("LeakyRelu").with_float("alpha", -2)), {-2, -2, -2, 1});
+  expect_gradients(gradients_of(OneNode("PRelu").input({3}, {-1, 0, 2}).weights({1}, {0.5})), {0.5, 0.5, 1});
+  expect_gradients(gradients(OneNode("Elu").with_float("alpha", 2)), {2 * kInverseE, 2, 2, 1});
+  expect_gradients(gradients(OneNode("Celu")), {kInverseE, 1, 1, 1});
+  expect_gradients(gradients(OneNode("Selu").with_float("alpha", 2).with_float("gamma", 3)),
+                   {6 * kInverseE, 6, 6, 3});
+  expect_gradients(gradients(OneNode("Softplus")), {1 - kSigmoid1, 0.5, 0.5, kSigmoid2});
+  expect_gradients(gradients(OneNode("Relu")), {0, 0, 0, 1});
+  expect_gradients(gradients(OneNode("Abs")), {-1, 0, 0, 1});
+  expect_gradients(gradients(OneNode("Clip").with_float("min", 0).with_float("max", 3)), {0, 0, 0, 1});
+}
+
+// The ops that give these functions their gradient at 0 don't change infinities, NaN, or numbers near 0.
+TEST(OnnxOps, FunctionsWithKinksKeepSpecialValues) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const auto values = [](const char* op) {
+    return OneNode(op).input({5}, {-kInfinity, kInfinity, -1e-20F, 1e-20F, NAN}).run()[0].to_doubles();
+  };
+  const auto expect_values = [](const std::vector<double>& got, const std::vector<float>& wanted) {
+    ASSERT_EQ(got.size(), wanted.size() + 1);
+    for (size_t i = 0; i < wanted.size(); ++i) EXPECT_FLOAT_EQ(static_cast<float>(got[i]), wanted[i]) << i;
+    EXPECT_TRUE(std::isnan(got.back()));
+  };
+  expect_values(values("LeakyRelu"), {-kInfinity, kInfinity, -1e-22F, 1e-20F});
+  expect_values(values("Elu"), {-1, kInfinity, 0, 1e-20F});
+  expect_values(values("Softplus"), {0, kInfinity, std::log(2.0F), std::log(2.0F)});
 }
 
 }  // namespace
