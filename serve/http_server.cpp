@@ -36,8 +36,8 @@ namespace {
 constexpr auto kPoll = std::chrono::milliseconds(50);
 constexpr uint32_t kMostHeaderBytes = 16 << 10;
 constexpr size_t kLongBody = 1 << 20;  // takes long enough to read that other connections would notice
-constexpr auto kLinger =
-    std::chrono::seconds(2);              // for a client to take the answer to a request that it still sends
+/// For a client to take the answer to a request that it still sends, and after a stop to send the rest of its headers.
+constexpr auto kLinger = std::chrono::seconds(2);
 constexpr rlim_t kOtherDescriptors = 64;  // files of models, logs
 
 /// One line of JSON per request. Lines that can't be written (a full disk) are dropped and counted.
@@ -125,10 +125,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
         [self = shared_from_this()](beast::error_code error, size_t) { self->on_header(error); });
   }
 
-  /// Ends it if no request has begun.
-  void close_if_idle() {
+  /// Ends it if no request has begun; with `even_begun` also if its headers are not there yet.
+  void close_if_idle(bool even_begun) {
     beast::error_code ignored;
-    if (is_idle_ && buffer_.size() == 0 && stream_.socket().available(ignored) == 0) stream_.cancel();
+    const bool has_begun = buffer_.size() > 0 || stream_.socket().available(ignored) > 0;
+    if (is_idle_ && (even_begun || !has_begun)) stream_.cancel();
   }
 
  private:
@@ -368,6 +369,11 @@ struct HttpServer::Impl {
     retry.reset();
   }
 
+  void close_idle(bool even_begun) {
+    for (const auto& one : connections)
+      if (const auto connection = one.lock()) connection->close_if_idle(even_begun);
+  }
+
   void forget_closed() {
     std::erase_if(connections, [](const auto& one) { return one.expired(); });
   }
@@ -380,11 +386,12 @@ struct HttpServer::Impl {
         shared.is_draining = true;
         drain_until = Clock::now() + options.drain;
         shared.service->begin_drain();
-        for (const auto& one : connections)
-          if (const auto connection = one.lock()) connection->close_if_idle();
+        headers_until = Clock::now() + kLinger;
+        close_idle(false);
         stop_accepting();
       }
       if (shared.is_draining) {
+        if (Clock::now() > headers_until) close_idle(true);
         const bool is_done = shared.unanswered == 0 && connections.empty();
         if (is_done || Clock::now() > drain_until) return io.stop();
       }
@@ -400,7 +407,7 @@ struct HttpServer::Impl {
   asio::steady_timer timer;
   std::optional<asio::steady_timer> retry;
   std::vector<std::weak_ptr<Connection>> connections;
-  Clock::time_point drain_until;
+  Clock::time_point drain_until, headers_until;
 };
 
 HttpServer::HttpServer(const Options& options) : impl_(std::make_unique<Impl>(options)) {}
