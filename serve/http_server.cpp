@@ -175,6 +175,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void refuse_for_memory() {
     keeps_alive_ = false;
     is_refused_ = true;
+    begin_ = Clock::now();
     parser_.reset();  // its memory
     respond({.status = 503,
              .headers = {{"Retry-After", "1"}},
@@ -248,6 +249,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     response_.keep_alive(keeps_alive_ && !shared_.is_draining);
     response_.content_length(answer.body.size());
     hold(0);
+    if (is_refused_) shared_.service->count_refused(answer.status);
     shared_.log.write(remote_, logged_, answer.status, answer.body.size(),
                       std::chrono::duration<double>(Clock::now() - begin_).count());
     if (!is_head_) response_.body() = std::move(answer.body);

@@ -52,7 +52,9 @@ Status serve_models(ServeOptions& options) {
   }
   serve::Service service(options.service, models);
   const std::atomic<bool>* const stop = catch_stop_signals(false, "answering the requests that have arrived");
-  const std::string address = concat("http://", options.http.host, ":", server.port());
+  const bool is_v6 = options.http.host.find(':') != std::string::npos;
+  const std::string address =
+      concat("http://", is_v6 ? "[" : "", options.http.host, is_v6 ? "]" : "", ":", server.port());
   if (!options.ready_file.empty())
     DLPIPE_RETURN_IF_ERROR(formats::write_file(options.ready_file, address + "\n"));
   print_note(concat("serving on ", address, "; Ctrl-C answers what has arrived, and stops"));

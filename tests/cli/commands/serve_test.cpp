@@ -307,7 +307,8 @@ TEST_F(Serve, BadRequestsGetAnErrorAndHarmNobody) {
   slow.send("POST " + infer + " HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc");
   Client good(server.port);
   EXPECT_EQ(good.post(infer, image, jpeg).status, 200);
-  EXPECT_EQ(good.get("/metrics").status, 200);
+  const std::string metrics = good.get("/metrics").body;
+  EXPECT_NE(metrics.find("dlpipe_http_requests_total{code=\"413\"} 1\n"), std::string::npos) << metrics;
 }
 
 TEST_F(Serve, LoadsAModelAgainWhenItsFileIsReplaced) {
