@@ -190,8 +190,8 @@ class CheckTree(unittest.TestCase):
                          ["io/formats/a.h:2: a header that other modules include has third-party <nlohmann/json.hpp>; move it into a .cpp"])
 
     def test_reports_an_unknown_dependency(self):
-        self.assertEqual(self.check({"run/a.cpp": "#include <boost/any.hpp>\n"}),
-                         ["run/a.cpp:1: <boost/any.hpp> is not a known dependency; add it to THIRD_PARTY with its room"])
+        self.assertEqual(self.check({"run/a.cpp": "#include <poco/any.hpp>\n"}),
+                         ["run/a.cpp:1: <poco/any.hpp> is not a known dependency; add it to THIRD_PARTY with its room"])
 
     def test_reports_a_missing_readme(self):
         self.assertEqual(self.check({"pipeline/noreadme.cpp": "#include <string>\n"}), ["pipeline: has no README.md"])

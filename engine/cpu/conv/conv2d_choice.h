@@ -23,8 +23,8 @@ LayoutChoice conv_layouts(const Conv2dShape& shape, DType dtype);
 /// "n32 56x56x64 o64 k3x3 s1x1 p1x1 d1x1 g1 f32 avx2": the part of a table key that all passes share.
 std::string conv_key(const Conv2dShape& shape, DType dtype);
 
-/// Kernel and slices for one pass of a convolution, from the table or else by the rule. `block` is the
-/// output's block of channels, 1 if it is plain.
+/// Kernel and slices for one pass of a convolution, from the table or else by the rule; in inference by the rule for one image
+/// alone, and the table is not changed. `block` is the output's block of channels, 1 if it is plain.
 KernelChoice conv_choice(ConvPass pass, const Conv2dShape& shape, DType dtype, int block);
 
 /// If the table measures, finds the best kernel for this pass by timing run(), which computes the pass.

@@ -378,7 +378,7 @@ PlanKey plan_key(ConvPass pass, const Conv2dShape& s, DType dtype, LayoutChoice 
   return {{s.n, s.h, s.w, s.c, s.o, s.oh, s.ow, s.kh, s.kw, s.groups},
           {s.stride[0], s.stride[1], s.padding[0], s.padding[1], s.dilation[0], s.dilation[1]},
           {static_cast<uint8_t>(pass), static_cast<uint8_t>(dtype), static_cast<uint8_t>(held.inputs),
-           static_cast<uint8_t>(held.outputs), bias},
+           static_cast<uint8_t>(held.outputs), bias, is_inference()},
           kernel_table().generation()};
 }
 

@@ -236,6 +236,35 @@ TEST(Conv2dOp, GivesTheSameBitsOnAnyNumberOfThreads) {
   set_engine_threads(former);
 }
 
+// Inference chooses for one image. Training neither gets its plans nor finds its choices in the table.
+TEST(Conv2dOp, StepsAndAnswersHaveKernelsOfTheirOwn) {
+  const Tensor x = noise({8, 7, 7, 64}, 1), weight = noise({64, 64, 3, 3}, 2);
+  const auto answer = [&] { return plain(conv2d(x, weight, Tensor(), {.padding = {1, 1}})); };
+  const auto bits = [](const Tensor& y) {
+    return std::string(static_cast<const char*>(y.raw()), y.size_bytes());
+  };
+  kernel_table().clear();
+  const std::string step = bits(answer());
+  const std::string table = kernel_table().save();
+  for (const bool step_first : {true, false}) {
+    kernel_table().clear();
+    if (step_first) {
+      EXPECT_EQ(bits(answer()), step);
+    }
+    {
+      const InferenceMode mode;
+      const Tensor all = answer();
+      const Tensor one = plain(conv2d(slice(x, 0, 0, 1), weight, Tensor(), {.padding = {1, 1}}));
+      EXPECT_EQ(bits(all).substr(0, one.size_bytes()), bits(one));
+    }
+    EXPECT_EQ(bits(answer()), step);
+    if (step_first) {
+      EXPECT_EQ(kernel_table().save(), table);
+    }
+  }
+  kernel_table().clear();
+}
+
 TEST(Conv2dOp, AnEmptyBatchHasEmptyOutputsAndZeroGradients) {
   const Case empty = {"", {0, 5, 5, 8}, {8, 8, 3, 3}, {.padding = {1, 1}}, true};
   const Answer answer = run(empty, Backend::kCpu);
