@@ -205,7 +205,7 @@ void Service::infer(HttpRequest&& request, const Target& target, Reply reply) {
   const Clock::time_point arrival = Clock::now();
   const auto found = models_.find(target.model, target.version);
   if (!found.ok()) return reply(error(found.status()));
-  const std::shared_ptr<const ServedModel> model = *found;
+  const std::shared_ptr<const ServedModel>& model = *found;
   const auto refuse_it = [&](HttpResponse&& response) {
     ++model->counters->requests;
     ++model->counters->failed;

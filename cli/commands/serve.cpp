@@ -58,7 +58,7 @@ Status serve_models(ServeOptions& options) {
   if (!options.ready_file.empty())
     DLPIPE_RETURN_IF_ERROR(formats::write_file(options.ready_file, address + "\n"));
   print_note(concat("serving on ", address, "; Ctrl-C answers what has arrived, and stops"));
-  const Status status = server.run(service, *stop);
+  Status status = server.run(service, *stop);
   if (!options.ready_file.empty()) ::unlink(options.ready_file.c_str());
   return status;
 }
