@@ -12,12 +12,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/text.h"
 #include "io/formats/json.h"
 #include "tests/base/test_file.h"
 #include "tests/cli/program.h"
