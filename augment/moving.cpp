@@ -33,7 +33,7 @@ bool stretches(const Movement& movement) {
 /// would change which of the two is read, and masks of flipped images would be shifted by a pixel.
 double off_border(double at) {
   constexpr double kRounding = 1e-9, kOff = 1e-6;
-  const double border = static_cast<int>(at + 0.5);
+  const auto border = static_cast<double>(std::lround(at));
   return std::abs(at - border) < kRounding ? border + kOff : at;
 }
 

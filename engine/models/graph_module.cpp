@@ -59,7 +59,9 @@ ImageGraph image_graph(const graph::Graph& graph) {
            in[0], "; export it with a variable batch size (torch.onnx.export: dynamic_axes={'", x.name,
            "': {0: 'N'}}, or dynamic_shapes with dynamo)");
   const bool is_batch = x.dtype == DType::kF32 && in.rank() == 4 && x.batch_axes == bit(0) && in[0] == 1;
-  const bool channels_first = is_batch && in[1] <= kMostChannels && in[3] > kMostChannels;
+  // PyTorch's images have their channels first, also if they are as narrow as channels are few.
+  const bool channels_first =
+      is_batch && in[1] <= kMostChannels && (in[3] > kMostChannels || graph::is_captured(graph));
   if (!is_batch || (!channels_first && in[3] > kMostChannels))
     refuse("model", graph.name, " takes ", x.type_text(), " as '", x.name,
            "'; an image model takes f32 [N,C,H,W] or [N,H,W,C]");

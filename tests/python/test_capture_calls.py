@@ -227,3 +227,13 @@ def test_what_trains_in_eval_mode_is_refused_for_that_reason(of, words, tmp_path
         with pytest.raises(dlpipe.UnsupportedError, match=words):
             dlpipe.capture(Calls(of), (3, SIZE, SIZE), tmp_path / "m.dlm", check=check)
     dlpipe.capture(Calls(Norms(False)), (3, SIZE, SIZE), tmp_path / "m.dlm")
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 5])
+def test_images_as_narrow_as_channels_are_few_have_their_channels_first(size, tmp_path):
+    model = nn.Sequential(nn.Conv2d(3, 8, 1), nn.LeakyReLU(), nn.Flatten(), nn.Linear(8 * size * size, 4)).eval()
+    x = torch.randn(2, 3, size, size)
+    dlpipe.capture(model, (3, size, size), tmp_path / "m.dlm")
+    got = _dlpipe.CapturedModel(os.fsencode(tmp_path / "m.dlm")).forward(x.numpy(), False)
+    with torch.no_grad():
+        np.testing.assert_allclose(got, model(x).numpy(), atol=1e-5)

@@ -431,7 +431,7 @@ std::optional<Set> set_in(const fs::path& root) {
 
 /// The same, or the folders of `root` together if each image in them has its XML next to it.
 std::optional<Set> set_in_folders(const fs::path& root, bool are_literal) {
-  if (const auto set = set_in(root); set || are_literal) return set;
+  if (auto set = set_in(root); set || are_literal) return set;
   return holds_folders_of_both(root) ? std::optional<Set>({root, ".", ".", true}) : std::nullopt;
 }
 
