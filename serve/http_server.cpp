@@ -13,7 +13,6 @@
 #include <boost/asio/thread_pool.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
-#include <boost/beast/version.hpp>
 #include <cerrno>
 #include <ctime>
 #include <optional>

@@ -2,11 +2,7 @@
 // of the program.
 #include "serve/http_server.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -17,6 +13,7 @@
 #include <thread>
 
 #include "tests/io/formats/scratch.h"
+#include "tests/serve/loopback_socket.h"
 #include "tests/serve/small_model.h"
 
 namespace dlpipe::serve {
@@ -46,36 +43,7 @@ class HttpServerTest : public testing::Test {
     return status_;
   }
 
-  class Client {
-   public:
-    explicit Client(int port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
-      sockaddr_in address{};
-      address.sin_family = AF_INET;
-      address.sin_port = htons(static_cast<uint16_t>(port));
-      address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-      EXPECT_EQ(::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-    }
-    ~Client() { ::close(fd_); }
-    Client(const Client&) = delete;
-    Client& operator=(const Client&) = delete;
-    void send(const std::string& text) const {
-      for (size_t at = 0; at < text.size();) {
-        const ssize_t sent = ::send(fd_, text.data() + at, text.size() - at, MSG_NOSIGNAL);
-        if (sent <= 0) return;
-        at += static_cast<size_t>(sent);
-      }
-    }
-    /// The beginning of the next answer; "" if the connection ends.
-    std::string receive() const {
-      std::array<char, 4096> buffer{};
-      const ssize_t got = ::recv(fd_, buffer.data(), buffer.size(), 0);
-      return got > 0 ? std::string(buffer.data(), static_cast<size_t>(got)) : "";
-    }
-    void finish_sending() const { ::shutdown(fd_, SHUT_WR); }
-
-   private:
-    int fd_;
-  };
+  using Client = test::LoopbackSocket;
 
   static std::string request(const std::string& body, size_t length) {
     return "POST /v2/models/m/infer HTTP/1.1\r\nContent-Type: image/png\r\nContent-Length: " +

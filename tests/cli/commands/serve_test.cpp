@@ -1,9 +1,5 @@
 // The server as clients meet it: over a socket on the loopback interface.
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -24,6 +20,7 @@
 #include "tests/base/test_file.h"
 #include "tests/cli/program.h"
 #include "tests/cli/trained_run.h"
+#include "tests/serve/loopback_socket.h"
 
 namespace dlpipe::test {
 
@@ -43,24 +40,9 @@ struct Reply {
 
 class Client {
  public:
-  explicit Client(int port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    ::inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
-    EXPECT_EQ(::connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-  }
-  ~Client() { ::close(fd_); }
-  Client(const Client&) = delete;
-  Client& operator=(const Client&) = delete;
+  explicit Client(int port) : socket_(port) {}
 
-  void send(const std::string& text) const {
-    for (size_t at = 0; at < text.size();) {
-      const ssize_t sent = ::send(fd_, text.data() + at, text.size() - at, MSG_NOSIGNAL);
-      if (sent <= 0) return;
-      at += static_cast<size_t>(sent);
-    }
-  }
+  void send(const std::string& text) const { socket_.send(text); }
   /// Waits for an answer with a Content-Length.
   Reply receive() {
     while (text_.find("\r\n\r\n") == std::string::npos)
@@ -89,13 +71,11 @@ class Client {
 
  private:
   bool more() {
-    std::array<char, 1 << 16> buffer{};
-    const ssize_t got = ::recv(fd_, buffer.data(), buffer.size(), 0);
-    if (got <= 0) return false;
-    text_.append(buffer.data(), static_cast<size_t>(got));
-    return true;
+    const std::string got = socket_.receive();
+    text_ += got;
+    return !got.empty();
   }
-  int fd_;
+  LoopbackSocket socket_;
   std::string text_;
 };
 
